@@ -68,6 +68,6 @@ func (t *table) sitDown(rng *rand.Rand) {
 	if t.endless {
 		mode = feed.ModeClassic
 	}
-	source := rand.NewPCG(rng.Uint64(), rng.Uint64()) // its own, so that a game does not depend on how tables interleave
+	source := rand.NewPCG(rng.Uint64(), rng.Uint64())                   // its own, so that a game does not depend on how tables interleave
 	t.game = newGame(rand.New(source), t.tenant.key(), mode, t.endless) // #nosec G404 -- as above
 }
