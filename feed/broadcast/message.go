@@ -1,0 +1,115 @@
+package broadcast
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/codemojex/feedrenderer/feed"
+)
+
+// Message is what one commit says of one game: it moved from version From to version To, and these lines of it changed.
+type Message struct {
+	Game     feed.GameKey
+	Epoch    string
+	From, To int64  // the range (From, To]; equal where nothing changed
+	Bare     bool   // the lines were too many to be carried: read them from the table
+	Lines    []Line // in order of version, those that may be seen
+}
+
+// Line is a changed line, encoded once by the publisher: its bytes go to every watcher as they are.
+type Line struct {
+	Evt  feed.ID
+	Ver  int64
+	JSON json.RawMessage // a [feed.View]
+}
+
+// Count is how many watchers of a game a process has.
+type Count struct {
+	Game     feed.GameKey
+	Process  string
+	Watchers int
+}
+
+// InlineBytes bounds the lines of a message, encoded: a larger change rings bare.
+const InlineBytes = 32 << 10
+
+// maxMessageBytes bounds what is decoded at all, far above anything a publisher of ours sends.
+const maxMessageBytes = 1 << 20
+
+// wire is either a message or a count, which alone has a process.
+type wire struct {
+	Tenant  feed.TenantID     `json:"tenant"`
+	Game    feed.GameID       `json:"game"`
+	Epoch   string            `json:"epoch,omitempty"`
+	From    int64             `json:"from"`
+	To      int64             `json:"to"`
+	Lines   []json.RawMessage `json:"lines,omitzero"` // absent: bare
+	Process string            `json:"process,omitempty"`
+	N       int               `json:"n,omitempty"`
+}
+
+// channel is where a game's messages are published: feed:{tenant}:game.
+func channel(game feed.GameKey) string { return "feed:{" + string(game.Tenant) + "}:" + string(game.Game) }
+
+func encode(change *feed.Change) ([]byte, error) {
+	out := wire{Tenant: change.Game.Tenant, Game: change.Game.Game, Epoch: change.Epoch, From: change.From, To: change.To}
+	out.Lines = make([]json.RawMessage, 0, len(change.Lines))
+	size := 0
+	for _, view := range change.Views() {
+		line, err := json.Marshal(view)
+		if err != nil {
+			return nil, fmt.Errorf("encode line %s of %s: %w", view.Evt, change.Game, err)
+		}
+		if size += len(line) + 1; size > InlineBytes {
+			out.Lines = nil
+			break
+		}
+		out.Lines = append(out.Lines, line)
+	}
+	return json.Marshal(out)
+}
+
+// decode reads what was published on the channel of a game: a message, or a count where that is not nil. Anything a
+// publisher of ours cannot have sent is an error: another game's, a range that runs backwards, lines out of order.
+func decode(game feed.GameKey, data []byte) (Message, *Count, error) {
+	if len(data) > maxMessageBytes {
+		return Message{}, nil, fmt.Errorf("message of %d bytes, at most %d are read", len(data), maxMessageBytes)
+	}
+	var in wire
+	if err := json.Unmarshal(data, &in); err != nil {
+		return Message{}, nil, fmt.Errorf("decode message: %w", err)
+	}
+	if in.Tenant != game.Tenant || in.Game != game.Game {
+		return Message{}, nil, fmt.Errorf("message of another game: %.120q", string(in.Tenant)+"/"+string(in.Game))
+	}
+	if in.Process != "" {
+		if in.N < 0 {
+			return Message{}, nil, fmt.Errorf("%d watchers", in.N)
+		}
+		return Message{}, &Count{Game: game, Process: in.Process, Watchers: in.N}, nil
+	}
+	if _, err := feed.ParseCursor(feed.Cursor{Epoch: in.Epoch, Ver: in.To}.String()); err != nil {
+		return Message{}, nil, fmt.Errorf("decode message: %w", err)
+	}
+	if in.From < 0 || in.From > in.To {
+		return Message{}, nil, fmt.Errorf("message from %d to %d", in.From, in.To)
+	}
+	message := Message{Game: game, Epoch: in.Epoch, From: in.From, To: in.To, Bare: in.Lines == nil}
+	message.Lines = make([]Line, len(in.Lines))
+	above := in.From
+	for i, raw := range in.Lines {
+		var head struct {
+			Evt feed.ID `json:"evt"`
+			Ver int64   `json:"ver"`
+		}
+		if err := json.Unmarshal(raw, &head); err != nil {
+			return Message{}, nil, fmt.Errorf("decode line %d of a message: %w", i, err)
+		}
+		if head.Ver <= above || head.Ver > in.To {
+			return Message{}, nil, fmt.Errorf("line of version %d after %d in a message up to %d", head.Ver, above, in.To)
+		}
+		above = head.Ver
+		message.Lines[i] = Line{Evt: head.Evt, Ver: head.Ver, JSON: raw}
+	}
+	return message, nil, nil
+}
