@@ -136,6 +136,12 @@ func (p *Producer) next(game GameKey) (ID, error) {
 
 func (p *Producer) learnTop(ctx context.Context, game GameKey) error {
 	info, err := p.client.Do(ctx, p.client.B().XinfoStream().Key(game.Stream()).Build()).AsMap()
+	if refusal, ok := valkey.IsValkeyErr(err); ok && strings.Contains(refusal.Error(), "no such key") {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.ahead, game) // deleted since it refused us: the floor is gone with it
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("read the top of %s: %w", game, err)
 	}
