@@ -1,0 +1,64 @@
+// Package dedup is the rule that makes repetition and order harmless: a register is entered only by a strictly newer
+// write. Whoever applies the same writes in any order and any number of times ends in the same state.
+package dedup
+
+import "cmp"
+
+// Stamp says how new a write is: by the id of the event that wrote it, then by the version of the code that rendered
+// it. Equal stamps carry equal values, so a tie is a repetition.
+type Stamp struct {
+	ID      int64
+	Version int
+}
+
+// Newer reports whether s is strictly newer than t.
+func (s Stamp) Newer(t Stamp) bool {
+	return cmp.Or(cmp.Compare(s.ID, t.ID), cmp.Compare(s.Version, t.Version)) > 0
+}
+
+// Register holds the newest value offered to it. The zero Register is absent: any write enters it.
+type Register[T any] struct {
+	Stamp   Stamp
+	Value   T
+	Present bool
+}
+
+// Of is a register that holds a value.
+func Of[T any](stamp Stamp, value T) Register[T] {
+	return Register[T]{Stamp: stamp, Value: value, Present: true}
+}
+
+// Merge lets another register's value enter if it is newer, and reports whether it did.
+func (r *Register[T]) Merge(other Register[T]) bool {
+	if !other.Present || r.Present && !other.Stamp.Newer(r.Stamp) {
+		return false
+	}
+	*r = other
+	return true
+}
+
+// Row is all that a batch writes to one key: the newest of each of its two registers.
+type Row[K comparable, A, B any] struct {
+	Key    K
+	First  Register[A]
+	Second Register[B]
+}
+
+// Collapse makes one row for each key of a batch, in the order in which the keys first come: a statement that upserts
+// refuses a batch with the same key twice. Write gives what the i-th of n writes says.
+func Collapse[K comparable, A, B any](n int, write func(i int) Row[K, A, B]) []Row[K, A, B] {
+	rows := make([]Row[K, A, B], 0, n)
+	at := make(map[K]int, n)
+	for i := range n {
+		row := write(i)
+		j, seen := at[row.Key]
+		if !seen {
+			at[row.Key] = len(rows)
+			rows = append(rows, row)
+			continue
+		}
+		rows[j].First.Merge(row.First)
+		rows[j].Second.Merge(row.Second)
+	}
+	return rows
+}
