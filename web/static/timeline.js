@@ -1,0 +1,79 @@
+/**
+ * Pages of the past, by REST, joined to a FeedState: what is above or below what it holds, or the lines around one of them.
+ */
+export class Timeline {
+  /** Why the last page did not come, '' if it did. */
+  trouble = '';
+
+  #base;
+  #state;
+  #limit;
+  #busy = null;
+
+  /**
+   * @param {string} base URL of the game: `/v1/tenants/{tenant}/games/{game}`
+   * @param {import('./feed-state.js').FeedState} state
+   * @param {{limit?: number}} [options] lines a page, 100 by default
+   */
+  constructor(base, state, { limit = 100 } = {}) {
+    this.#base = base;
+    this.#state = state;
+    this.#limit = limit;
+  }
+
+  get busy() {
+    return this.#busy !== null;
+  }
+
+  /** Joins the next page below ('older') or above ('newer'). Calls during a call wait for that one's end. */
+  more(part) {
+    const { entries } = this.#state;
+    const edge = (part === 'older' ? entries.at(-1) : entries[0])?.line.evt;
+    if (!edge) return Promise.resolve(false);
+    return this.#once(part, async () => {
+      const page = await this.#page(part, edge);
+      return part === 'older' ? { lines: page.lines, older: page.more } : { lines: page.lines, newer: page.more };
+    });
+  }
+
+  /** Makes the lines around `evt` the held ones. @returns {Promise<boolean>} false where there is no such line */
+  around(evt) {
+    return this.#once('around', async () => {
+      const [line, below, above] = await Promise.all([this.#read(`/lines/${evt}`), this.#page('older', evt), this.#page('newer', evt)]);
+      return { lines: [...above.lines, line, ...below.lines], newer: above.more, older: below.more };
+    });
+  }
+
+  #once(part, load) {
+    this.#busy ??= this.#join(part, load).finally(() => {
+      this.#busy = null;
+    });
+    return this.#busy;
+  }
+
+  async #join(part, load) {
+    const ticket = this.#state.expect(part);
+    try {
+      const page = await load();
+      this.trouble = '';
+      return this.#state.add(ticket, page);
+    } catch (err) {
+      this.trouble = err.message;
+      this.#state.drop(ticket);
+      return false;
+    }
+  }
+
+  // One line more than wanted tells whether there are more.
+  async #page(part, edge) {
+    const { lines } = await this.#read(`/timeline?${part === 'older' ? 'before' : 'after'}=${edge}&limit=${this.#limit + 1}`);
+    const more = lines.length > this.#limit;
+    return { more, lines: part === 'older' ? lines.slice(0, this.#limit) : lines.slice(-this.#limit) };
+  }
+
+  async #read(path) {
+    const answer = await fetch(this.#base + path, { headers: { Accept: 'application/json' }, cache: 'no-cache' });
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    return answer.json();
+  }
+}
