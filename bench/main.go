@@ -1,0 +1,86 @@
+// Command bench measures the renderer beside a yardstick in the same run: machines differ and are shared, so what counts
+// are the ratios. Without arguments it runs everything; with names it runs those.
+//
+//	go run . [-rounds n] [name ...]
+//
+// It prints a Markdown table of medians with their least and greatest, and a line "RATIO <name> <value>" for each
+// comparison; every single reading is appended to results.jsonl.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// benchmark is one comparison. It adds its readings to the report.
+type benchmark struct {
+	name string
+	what string
+	run  func(ctx context.Context, rig *rig, report *report) error
+}
+
+var benchmarks = []benchmark{
+	{"drain", "a backlog of 100 000 entries over 50 games: the whole renderer beside a plain loop (read a batch, one upsert, XACK)", drain},
+	{"latency", "XADD to a row on a page in a browser, and to a frame in a Go client, beside XADD to a blocked read", latency},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	rounds := flags.Int("rounds", 3, "interleaved runs of each side")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	chosen, err := choose(flags.Args())
+	if err != nil {
+		return err
+	}
+	rig, err := newRig(ctx, *rounds)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rig.close()) }()
+	report := &report{}
+	for _, b := range chosen {
+		fmt.Fprintf(out, "%s: %s\n", b.name, b.what)
+		if err := b.run(ctx, rig, report); err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+	}
+	return errors.Join(report.print(out), report.save("results.jsonl"))
+}
+
+func choose(names []string) ([]benchmark, error) {
+	if len(names) == 0 {
+		return benchmarks, nil
+	}
+	var chosen []benchmark
+	for _, name := range names {
+		i := slices.IndexFunc(benchmarks, func(b benchmark) bool { return b.name == name })
+		if i < 0 {
+			var known []string
+			for _, b := range benchmarks {
+				known = append(known, b.name)
+			}
+			return nil, fmt.Errorf("no benchmark %q: there are %s", name, strings.Join(known, ", "))
+		}
+		chosen = append(chosen, benchmarks[i])
+	}
+	return chosen, nil
+}
