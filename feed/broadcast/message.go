@@ -49,7 +49,9 @@ type wire struct {
 }
 
 // channel is where a game's messages are published: feed:{tenant}:game.
-func channel(game feed.GameKey) string { return "feed:{" + string(game.Tenant) + "}:" + string(game.Game) }
+func channel(game feed.GameKey) string {
+	return "feed:{" + string(game.Tenant) + "}:" + string(game.Game)
+}
 
 func encode(change *feed.Change) ([]byte, error) {
 	out := wire{Tenant: change.Game.Tenant, Game: change.Game.Game, Epoch: change.Epoch, From: change.From, To: change.To}

@@ -1,0 +1,429 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/broadcast"
+	"github.com/codemojex/feedrenderer/feed/timeline"
+)
+
+// hub follows one game for all its watchers in this process. It believes a message only where it continues what it
+// knows, and reads the table wherever a gap shows, so that each watcher is sent every version range in order, whatever
+// was lost, doubled or overtaken on the way. One goroutine, [hub.run], does all its reading: whatever number of watchers
+// wait, one query at a time answers them.
+type hub struct {
+	key        feed.GameKey
+	table      liveTable
+	times      Times
+	log        *slog.Logger
+	meter      *meter
+	subscribed func()             // the doorbell stands: what was missed is to be found
+	unseen     func(feed.GameKey) // somebody asked for a game that is not there
+	wake       chan struct{}      // signalled when there may be something to read
+
+	mu        sync.Mutex // guards all that follows; taken before a watcher's
+	recent    recent
+	window    *window // nil until a snapshot was read
+	header    header
+	arrived   int64    // counts messages and subscriptions as they come
+	parked    []parked // messages that do not continue what is known, by From
+	target    int64    // a version that is known to exist
+	gapAt     time.Time
+	doubt     bool // another epoch was heard of: ask the table
+	doubtAt   time.Time
+	live      map[*sub]struct{}
+	waiting   map[*sub]struct{} // owed an answer that what is remembered cannot give
+	pollers   int
+	moved     chan struct{} // closed when the game moved on; nil while nobody waits for that
+	lastUse   time.Time
+	elsewhere map[string]heard // watchers in other processes
+	retryAt   time.Time
+	fails     int
+}
+
+type parked struct {
+	broadcast.Message
+	arrived int64
+}
+
+type heard struct {
+	n  int
+	at time.Time
+}
+
+// header is the game object as watchers were last sent it.
+type header struct {
+	json []byte // nil before the first read
+	body []byte // json without the cursor, to see whether it says anything new
+	ver  int64
+	at   time.Time
+}
+
+const (
+	changesPage  = 2000    // lines of one catch-up query; a watcher further behind gets a snapshot
+	recentBytes  = 1 << 20 // what a hub remembers
+	parkedBound  = 256     // messages; beyond it only their versions are kept
+	maxBackoff   = 2 * time.Second
+	firstBackoff = 50 * time.Millisecond
+)
+
+// Reasons of resets.
+const (
+	resetEpoch  = "epoch"  // the versions of the game began anew
+	resetCursor = "cursor" // since is no cursor of this game
+	resetBehind = "behind" // since is too far back for its changes to be worth sending
+)
+
+func (h *hub) rouse() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// join takes a subscription in. What is remembered answers it at once, or the next read does.
+func (h *hub) join(s *sub) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !s.watcher.holds(s) { // it has gone meanwhile
+		return
+	}
+	h.arrived++
+	s.asked = h.arrived
+	h.admit(s)
+}
+
+func (h *hub) admit(s *sub) {
+	h.lastUse = time.Now()
+	if !h.serve(s) {
+		h.waiting[s] = struct{}{}
+		h.rouse()
+	}
+}
+
+func (h *hub) leave(s *sub) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.live, s)
+	delete(h.waiting, s)
+	h.lastUse = time.Now()
+}
+
+// resume answers a subscription anew from where its watcher really stands.
+func (h *hub) resume(s *sub) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at, ok := s.watcher.recover(s)
+	if !ok {
+		return
+	}
+	delete(h.live, s)
+	h.arrived++
+	s.cursor, s.asked = at, h.arrived
+	h.admit(s)
+}
+
+// serve answers a subscription and makes it live, if what is remembered can: by what changed since its cursor, or by a
+// snapshot of this very version.
+func (h *hub) serve(s *sub) bool {
+	if !h.recent.opened() {
+		return false
+	}
+	if s.cursor != (feed.Cursor{}) {
+		if s.cursor.Epoch != h.recent.epoch {
+			return false
+		}
+		lines, ok := h.recent.since(s.cursor.Ver)
+		if !ok {
+			return false
+		}
+		s.watcher.push(s, deltaFrame(h.key.Game, h.recent.epoch, s.cursor.Ver, h.recent.last, lines))
+		if h.header.json != nil {
+			s.watcher.push(s, gameFrame(h.key.Game, h.header.json))
+		}
+	} else {
+		if h.window == nil || h.header.json == nil || h.window.ver > h.recent.last || !h.window.follow(&h.recent) {
+			return false
+		}
+		lines, older, ok := h.window.newest(s.limit)
+		if !ok {
+			return false
+		}
+		if s.reset != "" {
+			s.watcher.push(s, resetFrame(h.key.Game, s.reset))
+			s.reset = ""
+		}
+		s.watcher.push(s, snapFrame(h.key.Game, h.recent.cursor(), h.header.json, lines, older))
+	}
+	delete(h.waiting, s)
+	h.live[s] = struct{}{}
+	h.rouse() // the header may be due
+	return true
+}
+
+// refuse lets a subscription start over: its cursor leads nowhere.
+func (s *sub) refuse(reason string) { s.cursor, s.reset = feed.Cursor{}, reason }
+
+// Rang takes a message of the doorbell.
+func (h *hub) Rang(m broadcast.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.arrived++
+	switch {
+	case h.recent.opened() && m.Epoch == h.recent.epoch && m.To <= h.recent.last:
+		h.meter.rang("dropped")
+		return
+	case h.continues(&m):
+		h.meter.rang("emitted")
+		h.advance(m.To, m.Lines)
+		h.unpark()
+		h.recent.trim(recentBytes)
+		return
+	}
+	h.meter.rang("parked")
+	if m.Epoch != h.recent.epoch {
+		h.suspect()
+	} else {
+		wait := h.times.Park
+		if m.Bare && m.From <= h.recent.last {
+			wait = 0
+		}
+		h.know(m.To, wait)
+	}
+	if len(h.parked) < parkedBound {
+		h.parked = append(h.parked, parked{m, h.arrived})
+		slices.SortStableFunc(h.parked, func(a, b parked) int { return int(min(1, max(-1, a.From-b.From))) })
+	}
+}
+
+// continues reports whether a message carries on from here. One that began before this version still holds every line
+// that changed after it.
+func (h *hub) continues(m *broadcast.Message) bool {
+	return h.recent.opened() && m.Epoch == h.recent.epoch && m.From <= h.recent.last && m.To > h.recent.last && !m.Bare
+}
+
+// know notes that a version exists; the table is asked for it unless it has come by itself after the wait.
+func (h *hub) know(version int64, wait time.Duration) {
+	if version <= h.recent.last {
+		return
+	}
+	at := time.Now().Add(wait)
+	if h.target <= h.recent.last || at.Before(h.gapAt) {
+		h.gapAt = at
+	}
+	h.target = max(h.target, version)
+	h.rouse()
+}
+
+func (h *hub) suspect() {
+	if !h.recent.opened() || h.doubt {
+		return
+	}
+	h.doubt, h.doubtAt = true, time.Now().Add(h.times.Park)
+	h.rouse()
+}
+
+// advance moves all live watchers on.
+func (h *hub) advance(to int64, lines []broadcast.Line) {
+	from := h.recent.last
+	news := h.recent.advance(to, lines)
+	f := linesFrame(h.key.Game, h.recent.epoch, from, to, news)
+	for s := range h.live {
+		s.watcher.push(s, f)
+	}
+	h.meter.lines(h.key.Tenant, len(news)*len(h.live))
+	if h.moved != nil {
+		close(h.moved)
+		h.moved = nil
+	}
+	h.rouse() // the header may be due
+}
+
+// unpark lets in every parked message that has come to continue and drops what is old. What stays shows a gap.
+func (h *hub) unpark() {
+	if !h.recent.opened() {
+		return
+	}
+	h.parked = slices.DeleteFunc(h.parked, func(p parked) bool {
+		if p.Epoch != h.recent.epoch {
+			h.suspect()
+			return false
+		}
+		if h.continues(&p.Message) {
+			h.advance(p.To, p.Lines)
+		}
+		h.know(p.To, h.times.Park)
+		return p.To <= h.recent.last
+	})
+}
+
+// swept takes the head of the game as the table has it. Its version may be on its way, so it parks like a message.
+func (h *hub) swept(head timeline.Head) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.recent.opened() {
+		return
+	}
+	h.arrived++
+	if head.Cursor.Epoch != h.recent.epoch {
+		h.suspect()
+		return
+	}
+	if head.Cursor.Ver > h.recent.last {
+		h.meter.rang("swept")
+		h.know(head.Cursor.Ver, h.times.Park)
+	}
+}
+
+// Subscribed has what was missed looked for.
+func (h *hub) Subscribed() { h.subscribed() }
+
+// Counted takes how many watch the game in another process.
+func (h *hub) Counted(c broadcast.Count) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.elsewhere[c.Process] = heard{c.Watchers, time.Now()}
+}
+
+// tick says where the game stands and how many watch it in all processes, as far as is known.
+func (h *hub) tick(now time.Time) tickGame {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return tickGame{Game: h.key.Game, To: h.recent.last, Watchers: h.watchers() + h.others(now)}
+}
+
+// watchers is how many watch in this process.
+func (h *hub) watchers() int { return len(h.live) + len(h.waiting) }
+
+// await returns when the game has moved on from a cursor that the caller has just read, or when the context ends.
+func (h *hub) await(ctx context.Context, since feed.Cursor) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pollers++
+	if !h.recent.opened() {
+		h.recent.open(since.Epoch, since.Ver)
+		h.unpark()
+	}
+	h.know(since.Ver, h.times.Park)
+	for ctx.Err() == nil && h.recent.epoch == since.Epoch && h.recent.last <= since.Ver {
+		if h.moved == nil {
+			h.moved = make(chan struct{})
+		}
+		moved := h.moved
+		h.mu.Unlock()
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		}
+		h.mu.Lock()
+	}
+	h.pollers--
+	h.lastUse = time.Now()
+}
+
+func (h *hub) opened() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.recent.opened()
+}
+
+// idle reports whether nobody has used the hub for a while.
+func (h *hub) idle(now time.Time, linger time.Duration) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.watchers() == 0 && h.pollers == 0 && now.Sub(h.lastUse) >= linger
+}
+
+func (h *hub) others(now time.Time) int {
+	n := 0
+	for process, each := range h.elsewhere {
+		if now.Sub(each.at) > h.times.Counts*5/2 {
+			delete(h.elsewhere, process)
+			continue
+		}
+		n += each.n
+	}
+	return n
+}
+
+// vanish takes the table's word that the game of a hub is not there any more.
+func (h *hub) vanish() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.recent.opened() {
+		h.gone()
+	}
+}
+
+// gone says that there is no such game: to all who watch it and all who ask.
+func (h *hub) gone() {
+	if len(h.waiting) > 0 {
+		h.unseen(h.key)
+	}
+	f := errorFrame(errNotFound, msgNotFound, h.key.Game)
+	for _, subs := range []map[*sub]struct{}{h.live, h.waiting} {
+		for s := range subs {
+			s.watcher.refuse(s, f)
+		}
+		clear(subs)
+	}
+	h.recent, h.window, h.header, h.parked, h.target, h.doubt = recent{}, nil, header{}, nil, 0, false
+	if h.moved != nil {
+		close(h.moved)
+		h.moved = nil
+	}
+}
+
+// setHeader takes the game as read from the table; watchers are sent it only where it says anything new.
+func (h *hub) setHeader(game feed.Game) {
+	if h.header.json != nil && game.Cursor.Ver < h.header.ver {
+		return
+	}
+	full, err := json.Marshal(game)
+	cursor := game.Cursor
+	game.Cursor = feed.Cursor{}
+	body, err2 := json.Marshal(game)
+	if err != nil || err2 != nil {
+		h.log.Error("header not encoded", "tenant", h.key.Tenant, "game", h.key.Game, "err", err)
+		return
+	}
+	changed := !bytes.Equal(body, h.header.body)
+	h.header = header{json: full, body: body, ver: cursor.Ver, at: time.Now()}
+	if !changed {
+		return
+	}
+	f := gameFrame(h.key.Game, full)
+	for s := range h.live {
+		s.watcher.push(s, f)
+	}
+}
+
+// run reads the table whenever that is called for, until the context ends.
+func (h *hub) run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		do, wait := h.next(time.Now())
+		if do != nil {
+			do(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.wake:
+		case <-timer.C:
+		}
+	}
+}

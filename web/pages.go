@@ -1,0 +1,194 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/timeline"
+)
+
+//go:embed static templates
+var files embed.FS
+
+// asset is a file of /static/.
+type asset struct {
+	body []byte
+	kind string // media type
+	etag string // by content
+}
+
+// embedded reads the pages and the files they need out of the binary.
+func embedded() (*template.Template, map[string]asset, error) {
+	pages, err := template.ParseFS(files, "templates/*.html")
+	if err != nil {
+		return nil, nil, fmt.Errorf("parse templates: %w", err)
+	}
+	assets := map[string]asset{}
+	err = fs.WalkDir(files, "static", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		body, err := files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(body)
+		assets[strings.TrimPrefix(name, "static/")] = asset{body, mediaType(name), `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read static files: %w", err)
+	}
+	return pages, assets, nil
+}
+
+// mediaType does not ask the system's tables for what browsers are strict about.
+func mediaType(name string) string {
+	switch path.Ext(name) {
+	case ".js", ".mjs":
+		return "text/javascript; charset=utf-8"
+	case ".css":
+		return "text/css; charset=utf-8"
+	case ".svg":
+		return "image/svg+xml"
+	case ".html":
+		return "text/html; charset=utf-8"
+	case ".txt", ".md":
+		return "text/plain; charset=utf-8"
+	}
+	if t := mime.TypeByExtension(path.Ext(name)); t != "" {
+		return t
+	}
+	return "application/octet-stream"
+}
+
+// asset serves a file. Any site may import our modules, so all may read them.
+func (s *Server) asset(c echo.Context) error {
+	file, ok := s.static[c.Param("*")]
+	if !ok {
+		return errNoSuch
+	}
+	h := c.Response().Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	cacheable(c, file.etag)
+	if holds(c.Request().Header.Get("If-None-Match"), file.etag) {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return c.Blob(http.StatusOK, file.kind, file.body)
+}
+
+// Reserved reports whether a tenant of this name has no pages, its address being one of ours. Its API is whole.
+func Reserved(tenant feed.TenantID) bool {
+	return slices.Contains([]feed.TenantID{"v1", "static", "healthz", "readyz", "docs"}, tenant)
+}
+
+// pageTenant reads the tenant of a page's address.
+func (s *Server) pageTenant(c echo.Context) (feed.TenantID, error) {
+	tenant, err := s.tenant(c)
+	if err == nil && Reserved(tenant) {
+		err = errNoSuch
+	}
+	return tenant, err
+}
+
+func (s *Server) front(c echo.Context) error {
+	switch len(s.config.Front) {
+	case 0:
+		return errNoSuch
+	case 1:
+		return c.Redirect(http.StatusFound, "/"+string(s.config.Front[0])+"/")
+	}
+	var out bytes.Buffer
+	if err := frontPage.Execute(&out, s.config.Front); err != nil {
+		return fmt.Errorf("render front page: %w", err)
+	}
+	return c.HTMLBlob(http.StatusOK, out.Bytes())
+}
+
+var frontPage = template.Must(template.New("front").Parse(`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Feeds</title>
+<link rel="icon" href="/static/favicon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/static/base.css">
+</head>
+<body>
+<main>
+<h1>Feeds</h1>
+<ul>{{range .}}<li><a href="/{{.}}/">{{.}}</a></li>{{end}}</ul>
+</main>
+</body>
+</html>
+`))
+
+func (s *Server) toLobby(c echo.Context) error {
+	tenant, err := s.pageTenant(c)
+	if err != nil {
+		return err
+	}
+	return c.Redirect(http.StatusMovedPermanently, "/"+string(tenant)+"/")
+}
+
+// lobbyGames is how many games a lobby shows before its script runs.
+const lobbyGames = 100
+
+func (s *Server) lobbyPage(c echo.Context) error {
+	tenant, err := s.pageTenant(c)
+	if err != nil {
+		return err
+	}
+	list, err := s.config.Timeline.Games(c.Request().Context(), tenant, timeline.GamesQuery{Limit: lobbyGames})
+	if err != nil {
+		return err
+	}
+	return s.page(c, "lobby.html", struct {
+		Tenant, Title string
+		Games         []feed.Game
+	}{string(tenant), "", list})
+}
+
+func (s *Server) feedPage(c echo.Context) error {
+	if _, err := s.pageTenant(c); err != nil {
+		return err
+	}
+	key, err := s.key(c)
+	if err != nil {
+		return err
+	}
+	snapshot, err := s.config.Timeline.Snapshot(c.Request().Context(), key, defaultLimit)
+	if err != nil && !errors.Is(err, timeline.ErrNotFound) { // a game that is not there yet is waited for by the page
+		return err
+	}
+	return s.page(c, "feed.html", struct {
+		Tenant, Game, Title string
+		Lines               []feed.View
+	}{string(key.Tenant), string(key.Game), snapshot.Game.Title, snapshot.Lines})
+}
+
+// page renders into memory first: half a page is no answer.
+func (s *Server) page(c echo.Context, name string, data any) error {
+	var out bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&out, name, data); err != nil {
+		return fmt.Errorf("render %s: %w", name, err)
+	}
+	c.Response().Header().Set("Cache-Control", "no-cache")
+	return c.HTMLBlob(http.StatusOK, out.Bytes())
+}

@@ -1,0 +1,78 @@
+package web
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/codemojex/feedrenderer/feed"
+)
+
+func (s *Server) metrics() echo.HandlerFunc {
+	return echo.WrapHandler(promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{}))
+}
+
+func pprofIndex(c echo.Context) error {
+	pprof.Index(c.Response(), c.Request())
+	return nil
+}
+
+func pprofCmdline(c echo.Context) error {
+	pprof.Cmdline(c.Response(), c.Request())
+	return nil
+}
+
+func pprofProfile(c echo.Context) error {
+	pprof.Profile(c.Response(), c.Request())
+	return nil
+}
+
+func pprofSymbol(c echo.Context) error {
+	pprof.Symbol(c.Response(), c.Request())
+	return nil
+}
+
+func pprofTrace(c echo.Context) error {
+	pprof.Trace(c.Response(), c.Request())
+	return nil
+}
+
+const (
+	maxBody  = 64 << 10 // bytes of a request
+	bodyTime = 10 * time.Second
+)
+
+// mode states how a game is played, where no event says it any more: {"mode": "classic"}. It answers the game.
+func (s *Server) mode(c echo.Context) error {
+	key, err := s.key(c)
+	if err != nil {
+		return err
+	}
+	// A writer that cannot have a deadline is a recorder, which needs none.
+	_ = http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Now().Add(bodyTime))
+	var body struct {
+		Mode string `json:"mode"`
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(c.Response(), c.Request().Body, maxBody))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&body); err != nil {
+		return badRequest(`body: want {"mode": "classic"}`)
+	}
+	mode := feed.ParseMode(body.Mode)
+	if mode == feed.ModeUnknown {
+		return badParam("mode", body.Mode, "classic, golden or blind")
+	}
+	ctx := c.Request().Context()
+	if err := s.config.SetMode(ctx, key, mode); err != nil {
+		return err
+	}
+	game, err := s.config.Timeline.Game(ctx, key)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, game)
+}

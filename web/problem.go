@@ -1,0 +1,116 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/timeline"
+)
+
+// problem is an answer that is an error, as of RFC 9457.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// badRequest is the client's fault; its text is for the client.
+type badRequest string
+
+func (e badRequest) Error() string { return string(e) }
+
+// badParam names a parameter, what it was, and what is allowed.
+func badParam(name, value, want string) error {
+	return badRequest(fmt.Sprintf("%s %q: want %s", name, shorten(value), want))
+}
+
+// problemOf says what an error is to a client. Those of no kind known here stay ours.
+func problemOf(err error) problem {
+	var bad badRequest
+	var he *echo.HTTPError
+	switch {
+	case errors.As(err, &bad):
+		return problem{Status: http.StatusBadRequest, Detail: string(bad)}
+	case errors.Is(err, errNoSuch), errors.Is(err, timeline.ErrNotFound):
+		return problem{Status: http.StatusNotFound, Detail: errNoSuch.Error()}
+	case errors.Is(err, timeline.ErrEpoch):
+		return problem{Status: http.StatusGone, Detail: "the cursor is not of this game's present epoch: start over from a snapshot"}
+	case errors.Is(err, feed.ErrBadCursor):
+		return problem{Status: http.StatusBadRequest, Detail: err.Error()}
+	case errors.Is(err, errDraining):
+		return problem{Status: http.StatusServiceUnavailable, Detail: err.Error()}
+	case timeline.Unavailable(err), errors.Is(err, context.DeadlineExceeded):
+		return problem{Status: http.StatusServiceUnavailable, Detail: "the store is not available now"}
+	case errors.As(err, &he) && he.Code == http.StatusNotFound:
+		return problem{Status: http.StatusNotFound, Detail: errNoSuch.Error()}
+	case errors.As(err, &he) && he.Code < 500:
+		return problem{Status: he.Code}
+	}
+	return problem{Status: http.StatusInternalServerError}
+}
+
+var errDraining = errors.New("this server goes away: come back to another")
+
+// answerError is the one place where an error becomes an answer.
+func (s *Server) answerError(err error, c echo.Context) {
+	if c.Response().Committed || c.Request().Context().Err() != nil { // written, taken over by an upgrade, or nobody is there
+		return
+	}
+	p := problemOf(err)
+	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
+	if p.Status >= 500 && !errors.Is(err, errDraining) {
+		s.log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "status", p.Status, "err", err)
+	}
+	h := c.Response().Header()
+	h.Del("ETag")
+	h.Set("Cache-Control", "no-store")
+	if p.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
+	}
+	if writeErr := s.writeProblem(c, p); writeErr != nil {
+		s.log.Debug("error not answered", "route", c.Path(), "err", writeErr)
+	}
+}
+
+// writeProblem answers a page with a page, anything else with JSON.
+func (s *Server) writeProblem(c echo.Context, p problem) error {
+	if strings.Contains(c.Request().Header.Get("Accept"), "text/html") {
+		return c.HTML(p.Status, fmt.Sprintf("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>%[1]s</title>"+
+			"<link rel=\"stylesheet\" href=\"/static/base.css\"><main><h1>%[1]s</h1><p>There is nothing to see here.</p></main></html>", p.Title))
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return c.Blob(p.Status, "application/problem+json", body)
+}
+
+// panicked logs what a handler died of, once, with its stack.
+func (s *Server) panicked(c echo.Context, err error, stack []byte) error {
+	s.log.Error("handler panicked", "route", c.Path(), "err", err, "stack", string(stack))
+	return err
+}
+
+// allowsOrigin reports whether a site's pages may read our answers.
+func (s *Server) allowsOrigin(origin string) (bool, error) {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return false, nil //nolint:nilerr // an origin that is none is not allowed
+	}
+	for _, pattern := range s.config.Origins {
+		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(u.Scheme+"://"+u.Host)); err == nil && ok {
+			return true, nil
+		}
+	}
+	return false, nil
+}

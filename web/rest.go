@@ -1,0 +1,179 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/timeline"
+)
+
+// Timeline is what the server reads: the games, their lines, and what the hubs need.
+type Timeline interface {
+	games
+	lines
+	liveTable
+	heads
+}
+
+// games reads headers. Errors wrap timeline.ErrNotFound where there is no such game.
+type games interface {
+	Games(ctx context.Context, tenant feed.TenantID, q timeline.GamesQuery) ([]feed.Game, error)
+	Head(ctx context.Context, game feed.GameKey) (timeline.Head, error)
+}
+
+// lines reads lines.
+type lines interface {
+	Page(ctx context.Context, game feed.GameKey, q timeline.PageQuery) (timeline.Page, error)
+	Line(ctx context.Context, game feed.GameKey, evt feed.ID) (feed.View, error)
+}
+
+// games lists a tenant's games in order of their ids, a page at a time: `after` is the last id of the page before.
+func (s *Server) games(c echo.Context) error {
+	tenant, err := s.tenant(c)
+	if err != nil {
+		return err
+	}
+	p := params{query: c.QueryParams()}
+	q := timeline.GamesQuery{Status: p.status(), Limit: p.limit()}
+	if after := p.text("after"); after != "" {
+		if q.After, err = feed.ParseGameID(after); err != nil {
+			p.fail(badParam("after", after, "the id of a game"))
+		}
+	}
+	if p.err != nil {
+		return p.err
+	}
+	limit := q.Limit
+	q.Limit++ // one more tells whether there are more
+	list, err := s.config.Timeline.Games(c.Request().Context(), tenant, q)
+	if err != nil {
+		return err
+	}
+	more := len(list) > limit
+	if more {
+		list = list[:limit]
+	}
+	c.Response().Header().Set("Cache-Control", "no-cache")
+	return c.JSON(http.StatusOK, struct {
+		Games []feed.Game `json:"games"`
+		More  bool        `json:"more"`
+	}{list, more})
+}
+
+func (s *Server) game(c echo.Context) error {
+	key, err := s.key(c)
+	if err != nil {
+		return err
+	}
+	if done, err := s.unchanged(c, key); done || err != nil {
+		return err
+	}
+	game, err := s.config.Timeline.Game(c.Request().Context(), key)
+	if err != nil {
+		return err
+	}
+	cacheable(c, etag(c, game.Cursor))
+	return c.JSON(http.StatusOK, game)
+}
+
+// timeline answers a page of lines, newest first: those below `before`, those nearest above `after`, or the newest.
+func (s *Server) timeline(c echo.Context) error {
+	key, err := s.key(c)
+	if err != nil {
+		return err
+	}
+	p := params{query: c.QueryParams()}
+	q := timeline.PageQuery{
+		Before: p.evt("before"), After: p.evt("after"), Limit: p.limit(),
+		Kind: p.text("kind"), Actor: p.text("actor"), Q: p.text("q"), From: p.time("from"), To: p.time("to"),
+	}
+	if q.Before != nil && q.After != nil {
+		p.fail(badRequest("before and after: want one of them"))
+	}
+	if p.err != nil {
+		return p.err
+	}
+	if done, err := s.unchanged(c, key); done || err != nil {
+		return err
+	}
+	page, err := s.config.Timeline.Page(c.Request().Context(), key, q)
+	if err != nil {
+		return err
+	}
+	cacheable(c, etag(c, page.Cursor))
+	return c.JSON(http.StatusOK, struct {
+		Lines  []feed.View `json:"lines"`
+		More   bool        `json:"more"` // in the direction that was asked for
+		Cursor feed.Cursor `json:"cursor"`
+	}{page.Lines, page.More, page.Cursor})
+}
+
+func (s *Server) line(c echo.Context) error {
+	key, err := s.key(c)
+	if err != nil {
+		return err
+	}
+	evt, err := feed.ParseID(c.Param("evt"))
+	if err != nil {
+		return errNoSuch
+	}
+	if done, err := s.unchanged(c, key); done || err != nil {
+		return err
+	}
+	// The head is read first: should the line change in between, its tag is too old, never too new.
+	head, err := s.config.Timeline.Head(c.Request().Context(), key)
+	if err != nil {
+		return err
+	}
+	line, err := s.config.Timeline.Line(c.Request().Context(), key, evt)
+	if err != nil {
+		return err
+	}
+	cacheable(c, etag(c, head.Cursor))
+	return c.JSON(http.StatusOK, line)
+}
+
+// maxWait is the longest that a poll waits: below the minute after which proxies cut.
+const maxWait = 25 * time.Second
+
+// changes answers what changed since a cursor, as a delta. With `wait` and nothing new it waits for the next change.
+func (s *Server) changes(c echo.Context) error {
+	key, err := s.key(c)
+	if err != nil {
+		return err
+	}
+	p := params{query: c.QueryParams()}
+	since, limit, wait := p.cursor("since"), p.limit(), p.duration("wait", maxWait)
+	if p.err != nil {
+		return p.err
+	}
+	ctx := c.Request().Context()
+	page, err := s.config.Timeline.Changes(ctx, key, since, limit)
+	if err == nil && page.To == since.Ver && wait > 0 && !s.draining.Load() {
+		waiting, cancel := context.WithTimeout(ctx, wait)
+		stop := context.AfterFunc(s.leaving, cancel)
+		s.hubs.of(key).await(waiting, since)
+		stop()
+		cancel()
+		if ctx.Err() == nil {
+			page, err = s.config.Timeline.Changes(ctx, key, since, limit)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Cache-Control", "no-store")
+	return c.JSON(http.StatusOK, struct {
+		T     string      `json:"t"`
+		Game  feed.GameID `json:"g"`
+		Epoch string      `json:"epoch"`
+		From  int64       `json:"from"`
+		To    int64       `json:"to"`
+		Lines []feed.View `json:"lines"`
+		More  bool        `json:"more"` // ask again at once, since epoch:to
+	}{"delta", key.Game, page.Epoch, page.From, page.To, page.Lines, page.More})
+}

@@ -1,0 +1,178 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/codemojex/feedrenderer/feed"
+)
+
+// socket is one WebSocket connection. A reader takes the client's frames; the pump alone writes and closes. Both are
+// goroutines of their own, with contexts of their own: the request's handler has returned.
+type socket struct {
+	*watcher
+	server  *Server
+	conn    *websocket.Conn
+	label   string   // of the tenant in metrics: names are cheap to make up
+	net     net.Conn // under conn: here is the deadline set, once for all frames of a flush, and here is the end forced
+	misread int      // frames that were not understood; the reader's
+}
+
+// closeAnswer is how long the library waits for a peer to answer a close.
+const closeAnswer = 5 * time.Second
+
+// accept upgrades a request and lets the socket run. A request that it refuses is answered.
+func (s *Server) accept(w http.ResponseWriter, r *http.Request, tenant feed.TenantID) error {
+	hijacked := &hijackWriter{ResponseWriter: w}
+	conn, err := websocket.Accept(hijacked, r, &websocket.AcceptOptions{
+		OriginPatterns:  s.config.Origins,
+		CompressionMode: websocket.CompressionDisabled, // with context takeover a client can crash a read pump
+	})
+	if err != nil {
+		return fmt.Errorf("upgrade: %w", err)
+	}
+	conn.SetReadLimit(-1) // the reader has a limit of its own, which closes with our code
+	sock := &socket{watcher: newWatcher(tenant, s.config.QueueBytes), server: s, conn: conn, label: "unknown", net: hijacked.conn}
+	if s.tenants.admit(r.Context(), tenant) == nil {
+		sock.label = string(tenant)
+	}
+	if !s.outlets.add(sock.watcher, sock) {
+		sock.watcher.close(closeDraining)
+	}
+	s.running.Go(sock.read)
+	s.running.Go(sock.run)
+	return nil
+}
+
+// hijackWriter keeps hold of the connection that the upgrade takes over.
+type hijackWriter struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+func (w *hijackWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	w.conn = conn
+	return conn, rw, err
+}
+
+// run pumps until the end, and makes it: with a code, or without where the connection is beyond one.
+func (s *socket) run() {
+	meter := s.server.meter
+	gauge := meter.watchers.WithLabelValues(s.label, "socket")
+	gauge.Inc()
+	defer gauge.Dec()
+	why, err := s.server.pump(s.watcher, s)
+	s.leave()
+	switch {
+	case err == nil && why.code != 0:
+		meter.closed(why)
+		s.extend(closeAnswer)
+		err = s.conn.Close(why.code, why.reason)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		meter.closed(closeSlow) // half a frame is written: no code can follow it
+		err = s.conn.CloseNow()
+	default:
+		err = s.conn.CloseNow()
+	}
+	if err != nil {
+		s.server.log.Debug("socket closed", "tenant", s.tenant, "code", int(why.code), "err", err)
+	}
+	s.server.outlets.remove(s.watcher)
+}
+
+func (s *socket) extend(d time.Duration) {
+	// It fails on a closed connection only, and so will the write that follows.
+	if err := s.net.SetWriteDeadline(time.Now().Add(d)); err != nil {
+		s.server.log.Debug("no write deadline", "tenant", s.tenant, "err", err)
+	}
+}
+
+func (s *socket) write(frames []frame) error {
+	s.extend(s.server.config.Times.Write)
+	for _, f := range frames {
+		if err := s.conn.Write(context.Background(), websocket.MessageText, f.bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// probe pings. A peer that is gone without a word is found out by its silence.
+func (s *socket) probe() {
+	s.server.running.Go(func() {
+		ctx, cancel := context.WithTimeout(s.server.ctx, s.server.config.Times.Write)
+		defer cancel()
+		if err := s.conn.Ping(ctx); err != nil {
+			s.watcher.close(closeSilent)
+		}
+	})
+}
+
+func (s *socket) force() {
+	if err := s.net.Close(); err != nil {
+		s.server.log.Debug("socket forced", "tenant", s.tenant, "err", err)
+	}
+}
+
+// read takes the client's frames until the connection ends or one is unbearable.
+func (s *socket) read() {
+	for {
+		why, ok := s.readOne()
+		if !ok {
+			s.watcher.close(why)
+			return
+		}
+	}
+}
+
+// readOne takes a frame; not ok where it was the last one, with the code to close with, if any.
+func (s *socket) readOne() (closing, bool) {
+	kind, r, err := s.conn.Reader(context.Background())
+	if err != nil {
+		return closing{}, false
+	}
+	if kind != websocket.MessageText {
+		return closeBinary, false
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxClientFrame+1))
+	if err != nil {
+		return closing{}, false
+	}
+	if len(data) > maxClientFrame {
+		return closeTooLarge, false
+	}
+	in, err := parseClientFrame(data)
+	if err != nil {
+		if s.misread++; s.misread > maxMisread {
+			return closeMalformed, false
+		}
+		s.say(errorFrame(errFrame, err.Error(), feed.GameID(shorten(in.Game))))
+		return closing{}, true
+	}
+	s.obey(in)
+	return closing{}, true
+}
+
+func (s *socket) obey(in clientFrame) {
+	switch in.T {
+	case "sub":
+		s.server.subscribe(s.watcher, in)
+	case "unsub":
+		if before := s.remove(feed.GameID(in.Game)); before != nil {
+			before.hub.leave(before)
+		}
+	case "ping":
+		s.say(pongFrame)
+	case "auth": // a public tenant asks for none
+	}
+}
