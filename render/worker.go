@@ -62,40 +62,51 @@ func NewWorker(cfg WorkerConfig) *Worker {
 // between repeats work and loses no line. The repetition changes nothing and rings all the same, which heals watchers
 // whose renderer died between commit and ring.
 func (w *Worker) Step(ctx context.Context, batch []consumer.Message) []consumer.Verdict {
-	verdicts := make([]consumer.Verdict, len(batch))
-	lines, of := w.render(batch, verdicts)
-	if len(lines) == 0 {
-		return verdicts
+	j := w.render(batch)
+	if len(j.lines) > 0 {
+		applied, verdict := w.apply(ctx, j.lines)
+		w.ring(ctx, applied.Changes)
+		w.settle(j, applied.Rejected, verdict)
 	}
-	applied, verdict := w.apply(ctx, lines)
-	w.ring(ctx, applied.Changes)
-	w.settle(batch, of, verdicts, applied.Rejected, verdict)
-	return verdicts
+	return j.verdicts
 }
 
-// render makes the lines of a batch, and the message that each is of. Messages without a line get their verdict.
-func (w *Worker) render(batch []consumer.Message, verdicts []consumer.Verdict) (lines []feed.Line, of []int) {
-	lines, of = make([]feed.Line, 0, len(batch)), make([]int, 0, len(batch))
+// job is a batch in work: a verdict for each message, and the lines of those that have one.
+type job struct {
+	batch    []consumer.Message
+	verdicts []consumer.Verdict // by message
+	lines    []feed.Line
+	of       []int // the message of each line
+}
+
+// render makes the lines of a batch. Messages without one get their verdict here.
+func (w *Worker) render(batch []consumer.Message) *job {
+	j := &job{
+		batch:    batch,
+		verdicts: make([]consumer.Verdict, len(batch)),
+		lines:    make([]feed.Line, 0, len(batch)),
+		of:       make([]int, 0, len(batch)),
+	}
 	for i, message := range batch {
 		event, err := feed.Decode(message.Stream, message.EntryID, pairs(message.Fields))
 		if err != nil {
-			verdicts[i] = consumer.Reject(err.Error())
+			j.verdicts[i] = consumer.Reject(err.Error())
 			w.metrics.count(tenantOf(message.Stream), undecodable)
 			continue
 		}
 		line, skip, err := w.cfg.Kinds.Render(event)
 		switch {
 		case err != nil:
-			verdicts[i] = consumer.Reject(err.Error())
+			j.verdicts[i] = consumer.Reject(err.Error())
 			w.metrics.count(event.Game.Tenant, unshowable)
 		case skip:
-			verdicts[i] = consumer.Ack()
+			j.verdicts[i] = consumer.Ack()
 			w.metrics.count(event.Game.Tenant, lineless)
 		default:
-			lines, of = append(lines, line), append(of, i)
+			j.lines, j.of = append(j.lines, line), append(j.of, i)
 		}
 	}
-	return lines, of
+	return j
 }
 
 // apply writes the lines and says what to do with the entries of all that were not rejected. An error that nobody is
@@ -140,19 +151,19 @@ func (w *Worker) ring(ctx context.Context, changes []feed.Change) {
 }
 
 // settle says what becomes of the entries whose lines went to the timeline: the verdict, but for those rejected.
-func (w *Worker) settle(batch []consumer.Message, of []int, verdicts []consumer.Verdict, rejected []timeline.Rejection, verdict consumer.Verdict) {
-	for _, i := range of {
-		verdicts[i] = verdict
+func (w *Worker) settle(j *job, rejected []timeline.Rejection, verdict consumer.Verdict) {
+	for _, i := range j.of {
+		j.verdicts[i] = verdict
 	}
 	for _, rejection := range rejected {
-		verdicts[of[rejection.Index]] = consumer.Reject(rejection.Reason)
+		j.verdicts[j.of[rejection.Index]] = consumer.Reject(rejection.Reason)
 	}
 	now := time.Now()
-	for _, i := range of {
-		switch tenant := tenantOf(batch[i].Stream); verdicts[i].Kind() {
+	for n, i := range j.of {
+		switch tenant := j.lines[n].Game.Tenant; j.verdicts[i].Kind() {
 		case consumer.KindAck:
 			w.metrics.count(tenant, written)
-			w.metrics.committed(tenant, batch[i].EntryID, now)
+			w.metrics.committed(tenant, j.batch[i].EntryID, now)
 		case consumer.KindReject:
 			w.metrics.count(tenant, unwritable)
 		}
@@ -169,7 +180,7 @@ func pairs(fields consumer.Fields) iter.Seq2[string, string] {
 	}
 }
 
-// tenantOf says whose stream it is; "" where nobody can tell.
+// tenantOf says whose stream it is that no event could be read from; "" where nobody can tell.
 func tenantOf(stream string) feed.TenantID {
 	if tenant, ok := feed.ParseRetryStream(stream); ok {
 		return tenant
