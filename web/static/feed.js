@@ -7,7 +7,7 @@ import { GameView, isFinal, notice, showNotice } from './game-view.js';
 import { StatusView } from './status-view.js';
 import { Announcer } from './announcer.js';
 import { perFrame, setText } from './dom.js';
-import { liveURL, remembered, wakeWithPage } from './page.js';
+import { liveURL, measureTop, remembered, wakeWithPage } from './page.js';
 
 const { tenant, game } = document.body.dataset;
 const $ = (id) => document.getElementById(id);
@@ -41,6 +41,7 @@ function drawNow() {
 function drawAround() {
   if (state.header) {
     header.update(state.header, state.watchers, clock());
+    $('board').hidden = false;
     board.update(state.header, state.header.released ? 'No scores yet' : 'Hidden for now');
   }
   showNotice($('notice'), notice(state));
@@ -183,4 +184,5 @@ function setAnnouncing(on) {
 $('announce').addEventListener('click', () => setAnnouncing(!announcer.on));
 setAnnouncing(remembered.read('feed.announce', 'on') === 'on');
 wakeWithPage(client);
+measureTop(document.querySelector('.top'));
 for (const control of document.querySelectorAll('[data-live]')) control.hidden = false; // what works only with this script

@@ -62,7 +62,7 @@ export class GameView {
 }
 
 function fact(name, symbol, label) {
-  return el('div', { 'data-fact': name }, el('dt', {}, icon(symbol), label), el('dd', { dir: 'auto' }));
+  return el('div', { 'data-fact': name }, el('dt', {}, icon(symbol), el('span', {}, label)), el('dd', { dir: 'auto' }));
 }
 
 /**

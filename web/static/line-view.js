@@ -16,7 +16,7 @@ export function lineView(entry, now) {
   },
   el('span', { class: 'dot' }, icon(removed ? 'eraser' : ICONS.has(line.icon) ? line.icon : 'question')),
   el('div', { class: 'body' },
-    el('p', { class: 'text', id: `${line.evt}-text`, dir: 'auto' }, ...(removed ? removal(line) : sentence(line))),
+    el('p', { class: 'text', id: `${line.evt}-text`, dir: 'auto' }, ...sayings(line)),
     marks(line, late, revealed, before)),
   el('a', { class: 'when', href: `#${line.evt}`, title: exact(line.at), 'aria-label': `${exact(line.at)}, link to this line` },
     el('time', { datetime: line.at }, ago(line.at, now)),
@@ -30,7 +30,9 @@ export function refreshTime(row, now) {
   if (time.textContent !== text) time.textContent = text;
 }
 
-function removal(line) {
+/** What a line says, as nodes and text: of a removed one that it was, and why. */
+export function sayings(line) {
+  if (line.state !== 'retracted') return sentence(line);
   return line.reason ? [el('b', {}, 'removed'), ' · ', el('bdi', {}, line.reason)] : [el('b', {}, 'removed')];
 }
 

@@ -12,6 +12,13 @@ export function wakeWithPage(client) {
   document.addEventListener('visibilitychange', () => document.hidden || client.wake());
 }
 
+/** Tells the style sheets how high the sticky header is, as `--top`. */
+export function measureTop(header) {
+  const measure = () => document.documentElement.style.setProperty('--top', `${header.offsetHeight}px`);
+  new ResizeObserver(measure).observe(header);
+  measure();
+}
+
 /** A choice that survives the page where the browser lets it. */
 export const remembered = {
   read(key, otherwise) {
