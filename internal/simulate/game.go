@@ -133,7 +133,7 @@ func (g *game) say(kind string, pairs ...string) *step {
 }
 
 func (g *game) open() {
-	s := g.say("opened", "room", g.room, "mode", string(g.mode), "prize", strconv.Itoa(g.prize))
+	s := g.say("opened", "title", g.room, "room", g.room, "mode", string(g.mode), "prize", strconv.Itoa(g.prize))
 	if !g.endless {
 		s.endsIn = 3 * g.length // a guess is about three events: itself, its score, and what goes on around it
 	}

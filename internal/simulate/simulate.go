@@ -110,7 +110,8 @@ func (s *Simulator) insist(ctx context.Context, do func() error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if refusal, ok := valkey.IsValkeyErr(err); err == nil || ok && strings.HasPrefix(refusal.Error(), "WRONGTYPE") {
+		var refusal *valkey.ValkeyError
+		if err == nil || errors.As(err, &refusal) && strings.HasPrefix(refusal.Error(), "WRONGTYPE") {
 			return err
 		}
 		if attempt == 0 {
