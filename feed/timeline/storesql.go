@@ -1,0 +1,110 @@
+package timeline
+
+// One statement a batch, over all its games, so the locks it takes never wait for us: a frozen replica holds no game.
+//
+//	g       the games of the batch as they stand, and whether a register of their headers is newer
+//	fresh   lines with a register that is newer (news 1), or that would hide a line that was public (news 2). This reads
+//	        an older snapshot than the writes below; registers only grow, so it errs towards writing, and the conditions
+//	        under ON CONFLICT decide under the lock. All of the lookup is by primary key, both registers at once
+//	locked  the games that get a new version, in sorted order: this takes their locks. A version rises by the number of
+//	        the game's events, never as a function of what they say. A line that was public and would be hidden
+//	        changes the epoch, or watchers would keep it
+//	stored  the lines that changed
+//
+// Every game of the batch answers with its range of versions, every changed line with its own; both registers come back
+// where the row now has both, since the caller may hold only one of them.
+const storeSQL = `
+with server as materialized (select server_epoch() as epoch),
+g as materialized (
+  select g.*, t.ver, t.seed, t.released, t.mode as current_mode, coalesce(t.floor, -1) as floor,
+    t.ver is null
+    or (g.status_by, g.status_kv) > (t.status_by, t.status_kv)
+    or (g.mode_by, g.mode_kv) > (t.mode_by, t.mode_kv)
+    or (g.pool_by, g.pool_kv) > (t.pool_by, t.pool_kv)
+    or (g.ends_at_by, g.ends_at_kv) > (t.ends_at_by, t.ends_at_kv)
+    or (g.title_by, g.title_kv) > (t.title_by, t.title_kv)
+    or g.started_by < t.started_by as news
+  from rows from (unnest($1::text[]), unnest($2::text[]), unnest($3::bigint[]), unnest($4::bigint[]),
+      unnest($5::text[]), unnest($6::bigint[]), unnest($7::integer[]), unnest($8::text[]), unnest($9::bigint[]), unnest($10::integer[]),
+      unnest($11::text[]), unnest($12::bigint[]), unnest($13::integer[]), unnest($14::text[]), unnest($15::bigint[]), unnest($16::integer[]),
+      unnest($17::text[]), unnest($18::bigint[]), unnest($19::integer[])) with ordinality
+    as g (tenant, game, events, started_by, status, status_by, status_kv, mode, mode_by, mode_kv,
+      pool, pool_by, pool_kv, ends_at, ends_at_by, ends_at_kv, title, title_by, title_kv, no)
+  left join lateral (select * from games as t where t.tenant = g.tenant and t.game = g.game limit 1) as t on true
+),
+fresh as materialized (
+  select * from (
+    select l.*, g.tenant, g.game, g.events, coalesce(
+      (select case
+          when l.base_kv > t.base_kv and t.public and not l.public then 2
+          when l.base_kv > t.base_kv or (l.amend_by, l.amend_kv) > (t.amend_by, t.amend_kv) then 1
+          else 0 end
+        from lines as t where t.tenant = g.tenant and t.game = g.game and t.evt = l.evt), 1) as news
+    from rows from (unnest($20::integer[]), unnest($21::bigint[]), unnest($22::bigint[]), unnest($23::integer[]), unnest($24::boolean[]),
+        unnest($25::boolean[]), unnest($26::text[]), unnest($27::double precision[]), unnest($28::text[]), unnest($29::bytea[]),
+        unnest($30::bigint[]), unnest($31::integer[]), unnest($32::boolean[]), unnest($33::text[]), unnest($34::bytea[]))
+      as l (no, ordinal, evt, base_kv, public, modal, actor, points, base, base_raw, amend_by, amend_kv, retracted, amendment, amend_raw)
+    join g on g.no = l.no
+    where l.evt > g.floor offset 0
+  ) as l where news > 0
+),
+hiding as materialized (select distinct tenant, game from fresh where news = 2),
+locked as (
+  insert into games as t (tenant, game, ver, started_by, status, status_by, status_kv, mode, mode_by, mode_kv,
+    pool, pool_by, pool_kv, ends_at, ends_at_by, ends_at_kv, title, title_by, title_kv)
+  select tenant, game, events, started_by, status, status_by, status_kv, mode, mode_by, mode_kv,
+    pool, pool_by, pool_kv, ends_at, ends_at_by, ends_at_kv, title, title_by, title_kv
+  from g where news or no in (select no from fresh) order by no
+  on conflict (tenant, game) do update set
+    ver = t.ver + excluded.ver,
+    seed = case when not t.released and exists (select from hiding as h where h.tenant = t.tenant and h.game = t.game)
+      then excluded.seed else t.seed end,
+    started_by = least(t.started_by, excluded.started_by),
+    status = case when (excluded.status_by, excluded.status_kv) > (t.status_by, t.status_kv) then excluded.status else t.status end,
+    status_kv = case when (excluded.status_by, excluded.status_kv) > (t.status_by, t.status_kv) then excluded.status_kv else t.status_kv end,
+    status_by = greatest(excluded.status_by, t.status_by),
+    mode = case when (excluded.mode_by, excluded.mode_kv) > (t.mode_by, t.mode_kv) then excluded.mode else t.mode end,
+    mode_kv = case when (excluded.mode_by, excluded.mode_kv) > (t.mode_by, t.mode_kv) then excluded.mode_kv else t.mode_kv end,
+    mode_by = greatest(excluded.mode_by, t.mode_by),
+    pool = case when (excluded.pool_by, excluded.pool_kv) > (t.pool_by, t.pool_kv) then excluded.pool else t.pool end,
+    pool_kv = case when (excluded.pool_by, excluded.pool_kv) > (t.pool_by, t.pool_kv) then excluded.pool_kv else t.pool_kv end,
+    pool_by = greatest(excluded.pool_by, t.pool_by),
+    ends_at = case when (excluded.ends_at_by, excluded.ends_at_kv) > (t.ends_at_by, t.ends_at_kv) then excluded.ends_at else t.ends_at end,
+    ends_at_kv = case when (excluded.ends_at_by, excluded.ends_at_kv) > (t.ends_at_by, t.ends_at_kv) then excluded.ends_at_kv else t.ends_at_kv end,
+    ends_at_by = greatest(excluded.ends_at_by, t.ends_at_by),
+    title = case when (excluded.title_by, excluded.title_kv) > (t.title_by, t.title_kv) then excluded.title else t.title end,
+    title_kv = case when (excluded.title_by, excluded.title_kv) > (t.title_by, t.title_kv) then excluded.title_kv else t.title_kv end,
+    title_by = greatest(excluded.title_by, t.title_by)
+  returning tenant, game, ver, seed, released, mode, floor
+),
+stored as (
+  insert into lines as t (tenant, game, evt, ver, base_kv, public, modal, actor, points, base, base_raw,
+    amend_by, amend_kv, retracted, amendment, amend_raw)
+  select f.tenant, f.game, f.evt, g.ver - f.events + f.ordinal, f.base_kv, f.public, f.modal, nullif(f.actor, ''),
+    nullif(f.points, 'NaN'), nullif(f.base, '')::jsonb, f.base_raw,
+    f.amend_by, f.amend_kv, f.retracted, nullif(f.amendment, '')::jsonb, f.amend_raw
+  from fresh as f join locked as g on g.tenant = f.tenant and g.game = f.game
+  where f.evt > g.floor order by f.no, f.ordinal
+  on conflict (tenant, game, evt) do update set
+    ver = excluded.ver,
+    base_kv = greatest(excluded.base_kv, t.base_kv),
+    public = case when excluded.base_kv > t.base_kv then excluded.public else t.public end,
+    modal = case when excluded.base_kv > t.base_kv then excluded.modal else t.modal end,
+    actor = case when excluded.base_kv > t.base_kv then excluded.actor else t.actor end,
+    points = case when excluded.base_kv > t.base_kv then excluded.points else t.points end,
+    base = case when excluded.base_kv > t.base_kv then excluded.base else t.base end,
+    base_raw = case when excluded.base_kv > t.base_kv then excluded.base_raw else t.base_raw end,
+    amend_by = greatest(excluded.amend_by, t.amend_by),
+    amend_kv = case when (excluded.amend_by, excluded.amend_kv) > (t.amend_by, t.amend_kv) then excluded.amend_kv else t.amend_kv end,
+    retracted = case when (excluded.amend_by, excluded.amend_kv) > (t.amend_by, t.amend_kv) then excluded.retracted else t.retracted end,
+    amendment = case when (excluded.amend_by, excluded.amend_kv) > (t.amend_by, t.amend_kv) then excluded.amendment else t.amendment end,
+    amend_raw = case when (excluded.amend_by, excluded.amend_kv) > (t.amend_by, t.amend_kv) then excluded.amend_raw else t.amend_raw end
+  where excluded.base_kv > t.base_kv or (excluded.amend_by, excluded.amend_kv) > (t.amend_by, t.amend_kv)
+  returning tenant, game, evt, ver, base_kv >= 0 as based, case when base_kv >= 0 and amend_by >= 0 then base end as base,
+    case when base_kv >= 0 then amendment end as amendment
+)
+select g.tenant, g.game, coalesce(t.seed, g.seed) || server.epoch, coalesce(t.ver - g.events, g.ver), coalesce(t.ver, g.ver),
+  coalesce(t.released, g.released), coalesce(t.mode, g.current_mode), null::bigint, null::jsonb, null::jsonb
+from g left join locked as t on t.tenant = g.tenant and t.game = g.game, server
+union all
+select tenant, game, null, null, ver, null, null, evt, base, amendment from stored where based`
