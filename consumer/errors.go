@@ -17,6 +17,8 @@ var (
 	ErrNotStream = errors.New("consumer: key is not a stream")
 	// ErrRunning says that Run was called a second time.
 	ErrRunning = errors.New("consumer: already run")
+
+	errShortReply = errors.New("reply is too short")
 )
 
 // PanicError is the error of a Retry made of a handler's panic.

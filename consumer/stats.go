@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -57,4 +58,21 @@ func (c *counters) into(s *Stats) {
 	s.HandedBack, s.Trimmed, s.LeasesLost = c.handedBack.Load(), c.trimmed.Load(), c.leasesLost.Load()
 	s.Panics, s.GroupsRemade, s.Failures = c.panics.Load(), c.groupsRemade.Load(), c.failures.Load()
 	s.BreakerOpenings = c.breakerOpenings.Load()
+}
+
+// losses remembers how many entries of each stream were ever known to be lost: the server forgets when the group reads on.
+type losses struct {
+	mu sync.Mutex
+	by map[string]int64
+}
+
+// most raises what is remembered of a stream to n and returns it.
+func (l *losses) most(stream string, n int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by == nil {
+		l.by = map[string]int64{}
+	}
+	l.by[stream] = max(l.by[stream], n)
+	return l.by[stream]
 }

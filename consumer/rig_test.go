@@ -1,0 +1,396 @@
+package consumer_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/codemojex/feedrenderer/consumer"
+	"github.com/codemojex/feedrenderer/internal/servers/serverstest"
+)
+
+func TestMain(m *testing.M) {
+	if childMain() {
+		return
+	}
+	serverstest.Main(m)
+}
+
+// Times of the tests: short, and far enough apart to tell.
+const (
+	minIdle  = 600 * time.Millisecond
+	beat     = 150 * time.Millisecond
+	patience = 20 * time.Second
+)
+
+// rig is a stream and a group of one test alone, and a plain client to look at them with.
+type rig struct {
+	t      testing.TB
+	url    string
+	client valkey.Client
+	stream string
+	logs   *logs
+}
+
+var rigs atomic.Int64
+
+func newRig(t testing.TB) *rig { return rigAt(t, serverstest.Valkey(t)) }
+
+func rigAt(t testing.TB, url string) *rig {
+	t.Helper()
+	opt := options(t, url)
+	opt.ForceSingleClient = true
+	opt.DisableCache = true
+	client, err := valkey.NewClient(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	stream := fmt.Sprintf("orders:{t%d}:%d", time.Now().UnixNano(), rigs.Add(1))
+	return &rig{t: t, url: url, client: client, stream: stream, logs: &logs{}}
+}
+
+func options(t testing.TB, url string) valkey.ClientOption {
+	t.Helper()
+	opt, err := valkey.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opt
+}
+
+// config is that of a consumer named a which acknowledges everything, at test speed.
+func (r *rig) config(change ...func(*consumer.Config)) consumer.Config {
+	cfg := consumer.Config{
+		Options: options(r.t, r.url), Group: "g", Name: "a", Start: consumer.StartHead, Streams: []string{r.stream},
+		MinIdle: minIdle, Beat: beat, Block: 50 * time.Millisecond, Backoff: 30 * time.Millisecond,
+		NameTTL:   800 * time.Millisecond,
+		NameLease: func(name string) string { return r.stream + ":name:" + name },
+		Logger:    slog.New(slog.NewTextHandler(r.logs, nil)),
+		Handler: func(_ context.Context, batch []consumer.Message) []consumer.Verdict {
+			return all(batch, consumer.Ack())
+		},
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	return cfg
+}
+
+func all(batch []consumer.Message, v consumer.Verdict) []consumer.Verdict {
+	return slices.Repeat([]consumer.Verdict{v}, len(batch))
+}
+
+// running is a consumer that runs until its test ends.
+type running struct {
+	*consumer.Consumer
+	t    testing.TB
+	done chan error
+	once sync.Once
+	err  error
+}
+
+func (r *rig) start(change ...func(*consumer.Config)) *running {
+	r.t.Helper()
+	c, err := consumer.New(r.config(change...))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	run := &running{Consumer: c, t: r.t, done: make(chan error, 1)}
+	go func() { run.done <- c.Run(context.Background()) }()
+	r.t.Cleanup(func() {
+		run.stop()
+		if r.t.Failed() {
+			r.t.Logf("stats: %+v\nlog:\n%s", c.Stats(), r.logs)
+		}
+	})
+	return run
+}
+
+// stop stops the consumer and fails the test unless that is clean.
+func (c *running) stop() {
+	c.t.Helper()
+	c.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := c.Stop(ctx); err != nil {
+			c.t.Errorf("stop: %v", err)
+			return
+		}
+		c.err = <-c.done
+	})
+	if c.err != nil {
+		c.t.Errorf("run: %v", c.err)
+	}
+}
+
+func handler(h consumer.Handler) func(*consumer.Config) {
+	return func(cfg *consumer.Config) { cfg.Handler = h }
+}
+
+func each(f func(context.Context, consumer.Message) consumer.Verdict) func(*consumer.Config) {
+	return handler(consumer.Each(f))
+}
+
+func named(name string) func(*consumer.Config) {
+	return func(cfg *consumer.Config) { cfg.Name = name }
+}
+
+// add appends an entry and returns its id.
+func (r *rig) add(fields ...string) string { return r.addTo(r.stream, fields...) }
+
+func (r *rig) addTo(stream string, fields ...string) string {
+	r.t.Helper()
+	if len(fields) == 0 {
+		fields = []string{"n", "1"}
+	}
+	cmd := r.client.B().Xadd().Key(stream).Id("*").FieldValue()
+	for i := 0; i < len(fields); i += 2 {
+		cmd = cmd.FieldValue(fields[i], fields[i+1])
+	}
+	id, err := r.client.Do(context.Background(), cmd.Build()).ToString()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return id
+}
+
+// addMany appends n entries with n = 0, 1, ... and returns their ids.
+func (r *rig) addMany(n int) []string {
+	r.t.Helper()
+	ids := make([]string, 0, n)
+	for from := 0; from < n; from += 500 {
+		var cmds []valkey.Completed
+		for i := from; i < min(n, from+500); i++ {
+			cmds = append(cmds, r.client.B().Xadd().Key(r.stream).Id("*").FieldValue().FieldValue("n", fmt.Sprint(i)).Build())
+		}
+		for _, res := range r.client.DoMulti(context.Background(), cmds...) {
+			id, err := res.ToString()
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// do sends any command.
+func (r *rig) do(args ...string) valkey.ValkeyResult {
+	return r.client.Do(context.Background(), r.client.B().Arbitrary(args...).Build())
+}
+
+func (r *rig) must(args ...string) valkey.ValkeyMessage {
+	r.t.Helper()
+	m, err := r.do(args...).ToMessage()
+	if err != nil && !valkey.IsValkeyNil(err) {
+		r.t.Fatalf("%s: %v", strings.Join(args, " "), err)
+	}
+	return m
+}
+
+// group makes the group at the head, for entries that others read before any consumer of ours starts.
+func (r *rig) group() { r.must("XGROUP", "CREATE", r.stream, "g", "0", "MKSTREAM") }
+
+// readAs reads n entries as another, plain consumer, which then never settles them.
+func (r *rig) readAs(name string, n int) {
+	r.t.Helper()
+	r.must("XREADGROUP", "GROUP", "g", name, "COUNT", fmt.Sprint(n), "STREAMS", r.stream, ">")
+}
+
+// row is one row of the pending list.
+type row struct {
+	id, owner string
+	idle      time.Duration
+	attempts  int64
+}
+
+func (r *rig) pending() []row {
+	r.t.Helper()
+	res := r.do("XPENDING", r.stream, "g", "-", "+", "100000")
+	list, err := res.ToArray()
+	if err != nil {
+		if strings.HasPrefix(err.Error(), "NOGROUP") {
+			return nil
+		}
+		r.t.Fatal(err)
+	}
+	out := make([]row, len(list))
+	for i := range list {
+		v, err := list[i].ToArray()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		ms, _ := v[2].AsInt64()
+		out[i].id, _ = v[0].ToString()
+		out[i].owner, _ = v[1].ToString()
+		out[i].idle = time.Duration(ms) * time.Millisecond
+		out[i].attempts, _ = v[3].AsInt64()
+	}
+	return out
+}
+
+func (r *rig) letters() *consumer.DeadLetters { return consumer.NewDeadLetters(r.client, r.config()) }
+
+func (r *rig) deadLetters() []consumer.DeadLetter {
+	r.t.Helper()
+	list, err := r.letters().List(context.Background(), r.stream, "", 10_000)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list
+}
+
+// settled waits until n entries were acknowledged or became dead letters and nothing is pending.
+func (r *rig) settled(c *running, n int64) {
+	r.t.Helper()
+	eventually(r.t, func() bool {
+		s := c.Stats()
+		return s.Acked+s.DeadLettered >= n && len(r.pending()) == 0
+	}, "%d entries settled", n)
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, cond func() bool, format string, args ...any) {
+	t.Helper()
+	within(t, patience, cond, format, args...)
+}
+
+func within(t testing.TB, d time.Duration, cond func() bool, format string, args ...any) {
+	t.Helper()
+	deadline := time.After(d)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within %s: %s", d, fmt.Sprintf(format, args...))
+		}
+	}
+}
+
+// seen records what a handler was given.
+type seen struct {
+	mu  sync.Mutex
+	all []consumer.Message
+	at  []time.Time
+}
+
+func (s *seen) note(m consumer.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, m)
+	s.at = append(s.at, time.Now())
+}
+
+func (s *seen) list() []consumer.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all)
+}
+
+func (s *seen) ids() []string {
+	var out []string
+	for _, m := range s.list() {
+		out = append(out, m.EntryID)
+	}
+	return out
+}
+
+func (s *seen) len() int { return len(s.list()) }
+
+// of lists the attempts with which an entry was seen, and when.
+func (s *seen) of(id string) (attempts []int64, at []time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, m := range s.all {
+		if m.EntryID == id {
+			attempts = append(attempts, m.Attempts)
+			at = append(at, s.at[i])
+		}
+	}
+	return attempts, at
+}
+
+// acking notes each message and acknowledges it.
+func (s *seen) acking() func(*consumer.Config) {
+	return each(func(_ context.Context, m consumer.Message) consumer.Verdict {
+		s.note(m)
+		return consumer.Ack()
+	})
+}
+
+// logs keeps log lines.
+type logs struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logs) lines() int { return strings.Count(l.String(), "\n") }
+
+// groups names the groups of the stream.
+func (r *rig) groups() string {
+	list, err := r.do("XINFO", "GROUPS", r.stream).ToArray()
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for i := range list {
+		g, err := list[i].AsMap()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		name := g["name"]
+		text, _ := name.ToString()
+		names = append(names, text)
+	}
+	return strings.Join(names, " ")
+}
+
+// sourceWith names the first file of the package, tests aside, that holds a word in any case; "" if none does.
+func sourceWith(t testing.TB, word string) string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			code, _, _ := strings.Cut(line, "//")
+			if strings.Contains(strings.ToUpper(code), "XGROUP") && strings.Contains(strings.ToUpper(code), word) || strings.Contains(strings.ToUpper(code), "XGROUP"+word) {
+				return f
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,330 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+// errNameLost says that another consumer took our name while we were not looking, as when this process was frozen.
+var errNameLost = errors.New("consumer: name lost to another consumer")
+
+// session is one life of a consumer under one name.
+type session struct {
+	c       *Consumer
+	cfg     Config
+	log     *slog.Logger
+	cmd     valkey.Client
+	listen  valkey.Client
+	conns   *clients
+	scripts *scripts
+	lease   *nameLease
+	name    string
+	cluster bool
+	timeout time.Duration // for a reply, beyond what a read may block
+
+	breaker    *breaker
+	partitions []*partition
+
+	handling context.Context // of all handlers
+	cancel   context.CancelCauseFunc
+	quit     chan struct{} // closed when no new work is to begin
+	quits    atomic.Bool   // says so
+	ended    sync.Once
+	loops    sync.WaitGroup // readers, workers, reclaimers
+	lost     chan struct{}  // closed when the name is lost
+}
+
+func newSession(c *Consumer, conns *clients, scripts *scripts, lease *nameLease) *session {
+	s := &session{
+		c: c, cfg: c.cfg, log: c.cfg.Logger.With("group", c.cfg.Group, "consumer", lease.name),
+		cmd: conns.cmd, listen: conns.listen, conns: conns, scripts: scripts, lease: lease, name: lease.name,
+		cluster: conns.cmd.Mode() == valkey.ClientModeCluster, timeout: c.cfg.Options.ConnWriteTimeout,
+		breaker: newBreaker(), quit: make(chan struct{}), lost: make(chan struct{}),
+	}
+	if s.timeout == 0 {
+		s.timeout = 10 * time.Second
+	}
+	s.handling, s.cancel = context.WithCancelCause(context.Background())
+	for range c.cfg.Workers {
+		s.partitions = append(s.partitions, newPartition(s))
+	}
+	return s
+}
+
+// run works until stop gives a context, whose end is the deadline of the stop, or until the name is lost.
+func (s *session) run(stop <-chan context.Context) error {
+	keeper := make(chan struct{})
+	kept := make(chan struct{})
+	go func() { defer close(kept); s.keep(keeper) }()
+	for _, p := range s.partitions {
+		s.loops.Go(p.work)
+		s.loops.Go(p.reclaim)
+	}
+	s.loops.Go(s.monitor)
+	var err error
+	ctx := context.Background()
+	select {
+	case ctx = <-stop:
+	case <-s.lost:
+		err = errNameLost
+		s.cancel(ErrLeaseLost)
+	}
+	s.end()
+	idle := make(chan struct{})
+	go func() { defer close(idle); s.loops.Wait() }()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		s.cancel(context.Cause(ctx))
+		<-idle
+	}
+	if ctx.Err() != nil { // late, but what was done should not be done again
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+	}
+	s.settleRest(ctx, err == nil)
+	close(keeper)
+	<-kept
+	s.cancel(nil)
+	if err == nil {
+		s.lease.drop(ctx, s.conns, s.scripts)
+	}
+	return err
+}
+
+// end begins the end: no new work.
+func (s *session) end() {
+	s.ended.Do(func() {
+		s.quits.Store(true)
+		close(s.quit)
+		s.wake()
+	})
+}
+
+func (s *session) quitting() bool { return s.quits.Load() }
+
+// wake makes all that waits look again. No partition's mutex is held.
+func (s *session) wake() {
+	for _, p := range s.partitions {
+		p.wake()
+	}
+}
+
+// after wakes a partition later, unless stopped.
+func (s *session) after(d time.Duration, p *partition) (stop func()) {
+	t := time.AfterFunc(d, p.wake)
+	return func() { t.Stop() }
+}
+
+// settleRest sends the last acknowledgements, and hands back what no handler began: the next delivery comes at once and
+// shows the same attempts. Under a lost name there is nothing of ours to hand back.
+func (s *session) settleRest(ctx context.Context, ours bool) {
+	for _, p := range s.partitions {
+		back := map[*stream][]held{}
+		p.mu.Lock()
+		var rest []acks
+		for _, r := range p.readers {
+			rest = append(rest, r.takeAcks()...)
+		}
+		for _, st := range p.streams {
+			for id, e := range st.inHand {
+				if e.state != stateQueued {
+					continue
+				}
+				attempts := e.msg.Attempts - 1
+				back[st] = append(back[st], held{id: id, idle: s.cfg.MinIdle, count: strconv.FormatInt(attempts, 10)})
+			}
+		}
+		p.mu.Unlock()
+		p.sendAcks(ctx, rest)
+		if !ours {
+			continue
+		}
+		for _, codes := range s.holdAll(ctx, back) {
+			for _, code := range codes {
+				if code == holdDone {
+					s.c.count.handedBack.Add(1)
+				}
+			}
+		}
+	}
+}
+
+// keep renews leases and the name until stop is closed.
+func (s *session) keep(stop <-chan struct{}) {
+	tick := min(s.cfg.MinIdle/9, s.cfg.NameTTL/6, time.Second)
+	t := time.NewTicker(max(tick, 5*time.Millisecond))
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.C:
+		}
+		ctx := context.Background()
+		if !s.keepName(ctx) {
+			return
+		}
+		for _, p := range s.partitions {
+			p.renew(ctx)
+			p.mu.Lock()
+			late := p.takeIdleAcks()
+			p.mu.Unlock()
+			p.sendAcks(ctx, late)
+		}
+	}
+}
+
+// keepName renews the name when a third of its time is over, and is false when another consumer has it.
+func (s *session) keepName(ctx context.Context) bool {
+	if time.Until(s.lease.until) > s.cfg.NameTTL*2/3 {
+		return true
+	}
+	ok, err := s.lease.take(ctx, s.conns, s.scripts, s.name)
+	if ok || err != nil {
+		return true
+	}
+	s.log.Error("name taken over by another consumer")
+	close(s.lost)
+	return false
+}
+
+// checkStart makes the groups of the configured streams and refuses keys that are not streams. A server that does not
+// answer is no fault of theirs.
+func (s *session) checkStart(ctx context.Context) error {
+	starts := map[string]string{}
+	for _, key := range s.cfg.Streams {
+		starts[key] = s.start()
+	}
+	var bad []error
+	for _, err := range s.doors(ctx, starts) {
+		if errors.Is(err, ErrNotStream) {
+			bad = append(bad, err)
+		}
+	}
+	return errors.Join(bad...)
+}
+
+// start is where a group begins that is made for the first time, as the server has it.
+func (s *session) start() string {
+	if s.cfg.Start == StartNew {
+		return "$"
+	}
+	return remadeStart
+}
+
+// join begins to read streams and their retry streams; those it reads it leaves as they are.
+func (s *session) join(streams ...string) {
+	for _, key := range streams {
+		s.partitionOf(key).join(key)
+		if s.cfg.RetryStream != nil {
+			retry := s.cfg.RetryStream(key)
+			s.partitionOf(retry).join(retry)
+		}
+	}
+}
+
+func (s *session) leave(streams ...string) {
+	for _, key := range streams {
+		s.partitionOf(key).leave(key)
+	}
+}
+
+// partitionOf gives each stream one worker for good: its entries keep their order.
+func (s *session) partitionOf(key string) *partition {
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+	h := uint64(offset)
+	for i := range len(key) {
+		h = (h ^ uint64(key[i])) * prime
+	}
+	return s.partitions[h>>32%uint64(len(s.partitions))]
+}
+
+func (p *partition) join(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.cond.Broadcast()
+	if p.s.quitting() {
+		return
+	}
+	if st := p.streams[key]; st != nil {
+		if st.leaving {
+			st.leaving, st.phase = false, phaseDoor
+			st.r.streams = append(st.r.streams, st)
+		}
+		return
+	}
+	st := &stream{key: key, start: p.s.start(), cursor: "0-0", inHand: map[string]*entry{}}
+	if err := p.s.cfg.streamFault(key); err != nil {
+		p.s.c.faults.warn("stream not readable", key, err)
+		st.fault, st.retryAt = err, time.Now().AddDate(100, 0, 0)
+	}
+	st.r = p.readerFor(key)
+	st.r.streams = append(st.r.streams, st)
+	p.streams[key] = st
+}
+
+// readerFor finds a reader with room for a stream, of its slot in a cluster, or starts one. The mutex is held.
+func (p *partition) readerFor(key string) *reader {
+	var sl uint16
+	if p.s.cluster {
+		sl = slot(key)
+	}
+	for _, r := range p.readers {
+		if r.slot == sl && len(r.streams) < readerStreams {
+			return r
+		}
+	}
+	r := newReader(p, sl)
+	p.readers = append(p.readers, r)
+	p.s.loops.Go(r.loop)
+	return r
+}
+
+func (p *partition) leave(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	st := p.streams[key]
+	if st == nil || st.leaving {
+		return
+	}
+	st.leaving = true
+	for i, other := range st.r.streams {
+		if other == st {
+			st.r.streams = append(st.r.streams[:i:i], st.r.streams[i+1:]...)
+			break
+		}
+	}
+	p.forget(st)
+}
+
+// forget lets go of a stream that was left once nothing of it is in hand. The mutex is held.
+func (p *partition) forget(st *stream) {
+	if st.leaving && len(st.inHand) == 0 && len(st.acks) == 0 && p.streams[st.key] == st {
+		delete(p.streams, st.key)
+	}
+}
+
+// stats adds what stands now.
+func (s *session) stats(into *Stats) {
+	into.Name = s.name
+	for i, p := range s.partitions {
+		p.mu.Lock()
+		into.InFlight += p.used[laneNew] + p.used[laneAgain]
+		into.Bytes += p.bytes
+		into.Delayed += len(p.delays)
+		if i == 0 || p.ratio.now > into.Ratio {
+			into.Ratio = p.ratio.now
+		}
+		p.mu.Unlock()
+	}
+	s.breaker.state(into)
+}
