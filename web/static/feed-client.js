@@ -154,6 +154,7 @@ export class FeedClient {
 
   // The first connection is made after the present task: its author may go on watching, and is called back when it is set up.
   #start() {
+    this.#heard = Date.now();
     setTimeout(() => this.#phase === 'connecting' && !this.#link && this.#connect());
     return setInterval(() => this.#step(), 1000);
   }

@@ -64,11 +64,9 @@ export class Timeline {
     }
   }
 
-  // One line more than wanted tells whether there are more.
-  async #page(part, edge) {
-    const { lines } = await this.#read(`/timeline?${part === 'older' ? 'before' : 'after'}=${edge}&limit=${this.#limit + 1}`);
-    const more = lines.length > this.#limit;
-    return { more, lines: part === 'older' ? lines.slice(0, this.#limit) : lines.slice(-this.#limit) };
+  /** `more`: in the direction that was asked for. */
+  #page(part, edge) {
+    return this.#read(`/timeline?${part === 'older' ? 'before' : 'after'}=${edge}&limit=${this.#limit}`);
   }
 
   async #read(path) {

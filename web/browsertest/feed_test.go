@@ -1,0 +1,145 @@
+package browsertest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/codemojex/feedrenderer/web/browsertest"
+)
+
+// row is the script of a row.
+func row(n int) string { return fmt.Sprintf("document.getElementById(%q)", evt(n)) }
+
+// until waits until the rows are those, in that order.
+func until(page *browsertest.Page, numbers ...int) {
+	page.Until(fmt.Sprintf("%s === %q", ids, idsOf(numbers...)))
+}
+
+// open opens the page of g1 and takes its first subscription.
+func open(t *testing.T) (*site, *browsertest.Page, *socket) {
+	t.Helper()
+	s := newSite(t)
+	page := browsertest.Tab(t)
+	page.Open(s.URL + "/acme/g1")
+	k := s.socket()
+	if since := k.sub("g1"); since != "" {
+		t.Fatalf("a fresh page resumes from %q", since)
+	}
+	return s, page, k
+}
+
+func TestFeed(t *testing.T) {
+	t.Parallel()
+	browsertest.Browser(t)
+
+	t.Run("ALineStandsAtThePlaceOfItsIdAndALateOneSaysSo", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 3, false, line(30, 3), line(20, 2), line(10, 1)), live("g1", 3, 5, line(25, 4), line(40, 5)))
+		until(page, 40, 30, 25, 20, 10)
+		if !browsertest.Eval[bool](page, row(25)+`.matches("[data-late]") && `+row(25)+`.querySelector(".mark.late") !== null`) {
+			t.Error("the late line is not marked")
+		}
+		if browsertest.Eval[bool](page, `document.querySelectorAll("[data-late]").length !== 1`) {
+			t.Error("a line in its order is marked late")
+		}
+	})
+
+	t.Run("ACorrectionKeepsItsRowAndSaysWhatItSaidBefore", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 2, false, line(20, 2), line(10, 1)))
+		until(page, 20, 10)
+		k.send(live("g1", 2, 3, with(line(10, 3), "state", "corrected", "text", "player10 scored 99 %", "amended_at", "2026-01-02T03:04:05.000Z")))
+		page.Until(row(10) + `.dataset.state === "corrected"`)
+		until(page, 20, 10)
+		if got := browsertest.Eval[string](page, row(10)+`.querySelector(".text").textContent`); got != "player10 scored 99 %" {
+			t.Errorf("the row says %q", got)
+		}
+		if browsertest.Eval[bool](page, row(10)+`.querySelector("details").open`) {
+			t.Error("what it said before is shown unasked")
+		}
+		page.Do(row(10) + `.querySelector("summary").click()`)
+		page.Until(row(10) + `.querySelector("details").open && ` + row(10) + `.querySelector("details q").checkVisibility()`)
+		if got := browsertest.Eval[string](page, row(10)+`.querySelector("details q").textContent`); got != "player10 scored 10 %" {
+			t.Errorf("it said %q before", got)
+		}
+	})
+
+	t.Run("ARetractionStaysAsRemovedAndKeepsNothingOfWhatItSaid", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 2, false, line(20, 2), line(10, 1)))
+		until(page, 20, 10)
+		k.send(live("g1", 2, 3, with(line(10, 3), "state", "corrected", "text", "player10 scored 99 %")), live("g1", 3, 4, retracted(10, 4, "entered twice")))
+		page.Until(row(10) + `.dataset.state === "retracted"`)
+		until(page, 20, 10)
+		text := browsertest.Eval[string](page, row(10)+".textContent")
+		if !strings.Contains(text, "removed") || !strings.Contains(text, "entered twice") || strings.Contains(text, "scored") {
+			t.Errorf("the row says %q", text)
+		}
+		k.send(live("g1", 4, 5, with(line(10, 5), "state", "corrected", "text", "back again")))
+		page.Until(row(10) + `.dataset.state === "corrected" && ` + row(10) + `.querySelector(".text").textContent === "back again"`)
+	})
+
+	t.Run("RevealedLinesAppearInTheirPlacesAsOneMomentAndAreNotLate", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		blind := with(header("g1", 3), "mode", "blind", "released", false, "board", []object{})
+		k.send(with(snap("g1", 3, false, line(30, 3), line(20, 2), line(10, 1)), "game", blind))
+		page.Until(`document.getElementById("notice").dataset.notice === "blind"`)
+		k.send(live("g1", 3, 4, line(15, 4)), object{"t": "game", "g": "g1", "game": with(blind, "cursor", "e1:4")})
+		page.Until(row(15) + `?.matches("[data-late]")`)
+		k.send(live("g1", 4, 8, line(28, 5), line(18, 6), line(12, 7), line(31, 8)), object{"t": "game", "g": "g1", "game": with(header("g1", 8), "mode", "blind")})
+		until(page, 31, 30, 28, 20, 18, 15, 12, 10)
+		page.Until(`[...document.querySelectorAll("[data-revealed]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(28, 18, 12)))
+		page.Until(`[...document.querySelectorAll("[data-late]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(15)))
+		page.Until(`document.getElementById("notice").hidden`)
+		page.Until(`document.getElementById("digest").textContent.includes("Revealed: 3 lines")`)
+	})
+
+	t.Run("WhateverAGameSaysIsText", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		evil := with(line(30, 3), "text", hostile, "actor", hostile, "kind", hostile, "icon", hostile, "tone", hostile)
+		head := with(header("g1", 3), "title", hostile, "pool", hostile, "board", []object{{"player": hostile, "score": 1}})
+		k.send(with(snap("g1", 3, false, evil, retracted(20, 2, hostile), with(line(10, 1), "text", hostile, "state", "corrected", "reason", hostile)), "game", head))
+		until(page, 30, 20, 10)
+		k.send(live("g1", 3, 4, with(line(10, 4), "text", "x", "state", "corrected", "reason", hostile)))
+		page.Until(row(10) + `.querySelector("q") !== null`)
+		for _, selector := range []string{"#" + evt(30) + " .text", "#" + evt(20) + " .text bdi", "#" + evt(10) + " q", "#" + evt(10) + " details > p:last-child", "#title", "[data-fact=pool] dd", ".board .player"} {
+			if got := browsertest.Eval[string](page, fmt.Sprintf("document.querySelector(%q).textContent", selector)); got != hostile {
+				t.Errorf("%s says %q", selector, got)
+			}
+		}
+		if n := browsertest.Eval[int](page, `document.querySelectorAll("img, [onerror]").length`); n != 0 {
+			t.Errorf("%d elements were made of text", n)
+		}
+	})
+
+	t.Run("TheHeaderAndTheBoardFollowTheGame", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 1, false, line(10, 1)), tick("g1", 1))
+		page.Until(`document.getElementById("title").textContent === "Room g1" && document.querySelector("[data-fact=watchers] dd").textContent.includes("5")`)
+		newer := with(header("g1", 3), "status", "settled", "board", []object{{"player": "bo", "score": 600}, {"player": "alex", "score": 522}})
+		k.send(object{"t": "game", "g": "g1", "game": newer}, object{"t": "game", "g": "g1", "game": with(header("g1", 2), "title", "old news")})
+		page.Until(`document.querySelector(".board li .player").textContent === "bo" && document.getElementById("status").dataset.status === "ended"`)
+		k.send(live("g1", 1, 4, line(20, 4)))
+		page.Until(row(20) + ` && document.getElementById("title").textContent === "Room g1"`)
+	})
+
+	t.Run("ADigestIsAnnouncedAndCanBeSwitchedOff", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 1, false, line(10, 1)), live("g1", 1, 4, line(20, 2), line(30, 3), line(40, 4)))
+		page.Until(`document.getElementById("digest").textContent === "3 new, player40 scored 40 %."`)
+		page.Do(`document.getElementById("announce").click(); document.getElementById("digest").textContent = ""`)
+		k.send(live("g1", 4, 5, line(50, 5)))
+		page.Until(row(50))
+		if got := browsertest.Eval[string](page, `document.getElementById("announce").getAttribute("aria-pressed") + document.getElementById("digest").textContent`); got != "false" {
+			t.Errorf("switched off it says %q", got)
+		}
+	})
+}
