@@ -16,36 +16,44 @@ type script struct {
 
 type table struct {
 	tenant  *numbering
-	endless bool
+	endless feed.GameID // the one game of this table; "" where it plays one after the other
 	game    *game
 }
 
-// numbering names a tenant's games g1, g2, ...
+// numbering names a tenant's games g1, g2, ... but for the endless one.
 type numbering struct {
-	tenant feed.TenantID
-	next   int
+	tenant  feed.TenantID
+	endless feed.GameID
+	next    int
 }
 
 func (n *numbering) key() feed.GameKey {
+	game := feed.GameID("g" + strconv.Itoa(n.next))
 	n.next++
-	return feed.GameKey{Tenant: n.tenant, Game: feed.GameID("g" + strconv.Itoa(n.next-1))}
+	if game == n.endless {
+		return n.key()
+	}
+	return feed.GameKey{Tenant: n.tenant, Game: game}
 }
 
-// newScript plays games tables in each tenant, whose games are numbered from first[tenant]. Where endless is set, the
-// first table of each tenant plays one game that has no end.
-func newScript(seed uint64, tenants []feed.TenantID, games int, endless bool, first map[feed.TenantID]int) *script {
+// newScript plays games tables in each tenant, whose games are numbered from first[tenant]. Where endless is a name, the
+// first table of each tenant plays one game of that name that has no end.
+func newScript(seed uint64, tenants []feed.TenantID, games int, endless feed.GameID, first map[feed.TenantID]int) *script {
 	s := &script{rng: rand.New(rand.NewPCG(seed, 0))} // #nosec G404 -- the same seed must play the same games
 	for _, tenant := range tenants {
-		numbers := &numbering{tenant: tenant, next: first[tenant]}
+		numbers := &numbering{tenant: tenant, endless: endless, next: first[tenant]}
 		for i := range games {
-			s.tables = append(s.tables, &table{tenant: numbers, endless: endless && i == 0})
+			t := &table{tenant: numbers}
+			if i == 0 {
+				t.endless = endless
+			}
+			s.tables = append(s.tables, t)
 		}
 	}
 	return s
 }
 
-// next is the next step of some table. The tables are sat down at in order, so that a tenant's first game is its first
-// table's.
+// next is the next step of some table. The tables are sat down at in order.
 func (s *script) next() step {
 	for _, t := range s.tables {
 		if t.game == nil {
@@ -65,9 +73,12 @@ var modes = []feed.Mode{feed.ModeClassic, feed.ModeGolden, feed.ModeBlind}
 // sitDown starts a new game: the modes in turn, an endless game as a classic one, whose scores show from the start.
 func (t *table) sitDown(rng *rand.Rand) {
 	mode := modes[(t.tenant.next+len(modes)-1)%len(modes)]
-	if t.endless {
+	key := feed.GameKey{Tenant: t.tenant.tenant, Game: t.endless}
+	if t.endless == "" {
+		key = t.tenant.key()
+	} else {
 		mode = feed.ModeClassic
 	}
-	source := rand.NewPCG(rng.Uint64(), rng.Uint64())                   // its own, so that a game does not depend on how tables interleave
-	t.game = newGame(rand.New(source), t.tenant.key(), mode, t.endless) // #nosec G404 -- as above
+	source := rand.NewPCG(rng.Uint64(), rng.Uint64())              // its own, so that a game does not depend on how tables interleave
+	t.game = newGame(rand.New(source), key, mode, t.endless != "") // #nosec G404 -- as above
 }

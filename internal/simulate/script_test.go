@@ -14,7 +14,7 @@ import (
 
 var tenants = []feed.TenantID{"acme", "globex"}
 
-func script1(seed uint64, endless bool) *script {
+func script1(seed uint64, endless feed.GameID) *script {
 	return newScript(seed, tenants, 3, endless, map[feed.TenantID]int{"acme": 1, "globex": 1})
 }
 
@@ -28,14 +28,14 @@ func played(s *script, steps int) []step {
 
 func TestScript(t *testing.T) {
 	t.Parallel()
-	steps := played(script1(7, false), 20_000)
+	steps := played(script1(7, ""), 20_000)
 
 	t.Run("TheSameSeedPlaysTheSame", func(t *testing.T) {
 		t.Parallel()
-		if diff := cmp.Diff(told(steps[:2000]), told(played(script1(7, false), 2000))); diff != "" {
+		if diff := cmp.Diff(told(steps[:2000]), told(played(script1(7, ""), 2000))); diff != "" {
 			t.Error(diff)
 		}
-		if cmp.Equal(told(steps[:2000]), told(played(script1(8, false), 2000))) {
+		if cmp.Equal(told(steps[:2000]), told(played(script1(8, ""), 2000))) {
 			t.Error("another seed plays the same")
 		}
 	})
@@ -126,7 +126,7 @@ func TestScript(t *testing.T) {
 	t.Run("AnEndlessGameIsNeverOver", func(t *testing.T) {
 		t.Parallel()
 		first := map[feed.TenantID]int{}
-		for _, s := range played(script1(7, true), 20_000) {
+		for _, s := range played(script1(7, "g1"), 20_000) {
 			if s.game.Game != "g1" {
 				continue
 			}

@@ -21,11 +21,11 @@ import (
 // are of the day.
 type Config struct {
 	Tenants []feed.TenantID
-	Games   int     // played at a time in each tenant, named g1, g2, ... after those that are there; 0 means 3
-	Rate    float64 // events a second over all games; 0 means 10
-	Seed    uint64  //
-	Events  int     // how many events are written; 0 means until the context ends
-	Endless bool    // the first game of each tenant never ends, so that a page left open never stands still
+	Games   int         // played at a time in each tenant, named g1, g2, ... after those that are there; 0 means 3
+	Rate    float64     // events a second over all games; 0 means 10
+	Seed    uint64      //
+	Events  int         // how many events are written; 0 means until the context ends
+	Endless feed.GameID // where set, one game of each tenant has this name and never ends: its page never stands still
 	Logger  *slog.Logger
 }
 

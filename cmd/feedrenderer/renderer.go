@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/codemojex/feedrenderer/consumer"
+	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/broadcast"
+	"github.com/codemojex/feedrenderer/feed/tenants"
+	"github.com/codemojex/feedrenderer/feed/timeline"
+	"github.com/codemojex/feedrenderer/render"
+)
+
+// renderer is the render role: a member of the group, and what tells it which streams there are.
+type renderer struct {
+	worker    *render.Worker
+	consumer  *consumer.Consumer
+	discovery *render.Discovery
+}
+
+func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, error) {
+	s := &c.settings
+	r := &renderer{worker: render.NewWorker(render.WorkerConfig{
+		Kinds:    s.kinds,
+		Timeline: timeline.NewWriter(b.render),
+		Doorbell: broadcast.NewPublisher(b.valkey),
+		Logger:   log,
+	})}
+	var err error
+	r.consumer, err = consumer.New(consumer.Config{
+		Options:     s.valkey,
+		Group:       c.Group,
+		Name:        c.Name,
+		Start:       consumer.StartHead,
+		Handler:     r.worker.Step,
+		Workers:     s.workers,
+		BatchSize:   s.batch,
+		MinIdle:     s.minIdle,
+		MaxAttempts: s.maxAttempts,
+		DeadLetter:  deadLetters,
+		RetryStream: retryStream,
+		StopTimeout: s.grace,
+		Logger:      log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.discovery = render.NewDiscovery(render.DiscoveryConfig{
+		Client:  b.valkey,
+		Group:   c.Group,
+		Streams: r.consumer,
+		Tenants: tenants.NewStore(b.render),
+		Logger:  log,
+	})
+	return r, nil
+}
+
+// deadLetters is where the dead letters of a stream go: those of a game under its own name, and beside a tenant's retry
+// stream those that came back and failed again.
+func deadLetters(stream string) string {
+	if game, err := feed.ParseStream(stream); err == nil {
+		return game.DeadLetters()
+	}
+	return stream + ":dead"
+}
+
+// retryStream is where a dead letter is put again.
+func retryStream(stream string) string {
+	if game, err := feed.ParseStream(stream); err == nil {
+		return game.Tenant.RetryStream()
+	}
+	return stream
+}
+
+// run renders until the context ends; what is begun by then is finished.
+func (r *renderer) run(ctx context.Context) error {
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return r.consumer.Run(ctx) })
+	parts.Go(func() error { return r.discovery.Run(ctx) })
+	return parts.Wait()
+}
+
+// show adds the role to what the process says of itself.
+func (r *renderer) show(s *state) error {
+	for _, collector := range []prometheus.Collector{r.worker, r.discovery, r.consumer.Collector()} {
+		if err := s.registry.Register(collector); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.health = r.consumer.Health
+	return nil
+}
