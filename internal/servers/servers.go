@@ -154,7 +154,7 @@ func (s *server) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.program.name, err)
 	}
-	defer output.Close() //nolint:errcheck // the server has its own handle
+	defer output.Close() // the server has a handle of its own
 	cmd := s.program.command(s.port)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.ExtraFiles = []*os.File{s.folder.lock}
@@ -191,7 +191,7 @@ func whyEnded(ended error, logFile string) error {
 		return syscall.EADDRINUSE
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return fmt.Errorf("it ended at once (%v) and said: %s", ended, strings.Join(lines[max(0, len(lines)-5):], " / "))
+	return fmt.Errorf("it ended at once (%w) and said: %s", ended, strings.Join(lines[max(0, len(lines)-5):], " / "))
 }
 
 // end stops the process, if one runs, within len(stop) times stopPatience.
@@ -221,7 +221,7 @@ func (s *server) end() error {
 func freePort() (int, error) {
 	var err error
 	for range portsToTry {
-		port := 16000 + rand.IntN(16000) //nolint:gosec // no secret
+		port := 16000 + rand.IntN(16000)
 		var l net.Listener
 		if l, err = net.Listen("tcp", address(port)); err == nil {
 			return port, l.Close()

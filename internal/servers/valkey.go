@@ -82,7 +82,7 @@ func valkeyAnswers(ctx context.Context, port, pid int) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // only read from
+	defer conn.Close()
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
 		return err

@@ -42,7 +42,7 @@ func startPostgres(ctx context.Context, serverURL string) (*postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &postgres{server: server, run: rand.Int32()} //nolint:gosec // no secret
+	p := &postgres{server: server, run: rand.Int32()}
 	if p.admin, err = pgx.Connect(ctx, server.URL); err == nil {
 		err = errors.Join(p.sweep(ctx), p.lockRun(ctx))
 	}
