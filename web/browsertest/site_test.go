@@ -193,6 +193,14 @@ func (k *socket) send(frames ...object) {
 	}
 }
 
+// text sends what may be no frame at all.
+func (k *socket) text(text string) {
+	k.t.Helper()
+	if err := k.conn.Write(k.t.Context(), websocket.MessageText, []byte(text)); err != nil {
+		k.t.Fatalf("send %s: %v", text, err)
+	}
+}
+
 // close ends the connection with a code.
 func (k *socket) close(code int, reason string) {
 	k.t.Helper()

@@ -22,6 +22,7 @@ export class FeedList {
   #hi = ''; // the window: the EVT ids of its first and last row
   #lo = '';
   #atEdge = true;
+  #returning = false; // to the edge, as soon as its lines are here
   #seen = ''; // the newest line the reader had on screen
   #shown = ''; // the newest line of the last frame
   #mark = ''; // the row above which everything is new since the reader looked last
@@ -66,6 +67,7 @@ export class FeedList {
   render(others = () => {}) {
     const following = this.following;
     this.#state.following = following;
+    if (following) this.#returning = false;
     const place = following ? null : this.#place();
     const first = this.#root.firstElementChild;
     const top = first?.getBoundingClientRect().top;
@@ -78,21 +80,26 @@ export class FeedList {
 
   /** To be called when the page was scrolled: says what is wanted next, 'older', 'newer' (pages of the server) or ''. */
   scrolled() {
+    this.#returning &&= window.scrollY <= EDGE;
+    if (this.#returning || this.#rows.size === 0) return '';
     this.#atEdge = window.scrollY <= EDGE && this.above === '';
-    if (this.#rows.size === 0) return '';
-    const { top, bottom } = this.#root.getBoundingClientRect();
     let wanted = '';
-    if (bottom - window.innerHeight < NEAR && this.below) wanted = this.#grow('below') ? '' : 'older';
-    else if (top > -NEAR && this.above) wanted = this.#grow('above') ? '' : 'newer';
+    const near = {
+      below: () => this.#root.getBoundingClientRect().bottom - window.innerHeight < NEAR,
+      above: () => this.#root.getBoundingClientRect().top > -NEAR,
+    };
+    while (this.below && near.below() && !wanted) wanted = this.#grow('below') ? '' : 'older';
+    while (this.above && near.above() && !wanted) wanted = this.#grow('above') ? '' : 'newer';
     this.#look();
     return wanted;
   }
 
-  /** Goes to the newest line and follows again. */
+  /** Goes to the newest line and follows again: at once, or from the fresh snapshot on where the newest is not held. */
   toEdge() {
     this.#divide(this.#seen);
     this.paused = false;
     this.#atEdge = true;
+    this.#returning = this.#state.newer;
     this.#hi = this.#lo = '';
     window.scrollTo({ top: 0, behavior: 'instant' });
   }
@@ -113,7 +120,7 @@ export class FeedList {
       this.#hi = entries[Math.max(0, at - STEP)].line.evt;
       this.#lo = entries[Math.min(entries.length - 1, at + STEP)].line.evt;
     }
-    this.#atEdge = false;
+    this.#atEdge = this.#returning = false;
     this.#reconcile(false);
     const { node } = this.#rows.get(evt);
     this.mark(evt);

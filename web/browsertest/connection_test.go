@@ -1,0 +1,291 @@
+package browsertest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/codemojex/feedrenderer/web/browsertest"
+)
+
+// later moves the page's clock on, as a wait of that many milliseconds would.
+func later(page *browsertest.Page, ms int) {
+	page.Do(fmt.Sprintf(`const real = Date.now; Date.now = () => real() + %d`, ms))
+}
+
+// beat waits until the page has looked at its connection once more, as it does every second: it writes its title then.
+func beat(page *browsertest.Page) {
+	page.Do(`document.title = "waiting"`)
+	page.Until(`document.title !== "waiting"`)
+}
+
+// chip waits until the status chip says so.
+func chip(page *browsertest.Page, status string) {
+	page.Until(fmt.Sprintf(`document.getElementById("status").dataset.status === %q`, status))
+}
+
+// blanked is the script of a watch over the rows: whether there ever were none.
+const blanked = `window.blanked = false; new MutationObserver(() => { window.blanked ||= document.querySelector("#feed > article") === null }).observe(document.getElementById("feed"), { childList: true })`
+
+func TestConnection(t *testing.T) {
+	t.Parallel()
+	browsertest.Browser(t)
+
+	t.Run("AfterEachOfFiveDropsItResumesByItsCursorAndShowsWhatItMissed", func(t *testing.T) {
+		t.Parallel()
+		s, page, k := open(t)
+		k.send(snap("g1", 2, false, down(2, 1)...))
+		until(page, 2, 1)
+		chip(page, "live")
+		page.Do(blanked)
+		for n := 3; n < 8; n++ {
+			if n%2 == 0 {
+				k.drop()
+			} else {
+				k.close(4000, "draining")
+			}
+			k = s.socket()
+			if got, want := k.sub("g1"), fmt.Sprintf("e1:%d", n-1); got != want {
+				t.Fatalf("it resumes from %q, want %q", got, want)
+			}
+			k.send(delta("g1", n-1, n-1))
+			k.send(live("g1", n-1, n, line(n, n)))
+			page.Until(row(n))
+			chip(page, "live")
+		}
+		until(page, 7, 6, 5, 4, 3, 2, 1)
+		if browsertest.Eval[bool](page, "window.blanked") {
+			t.Error("the list was empty in between")
+		}
+	})
+
+	t.Run("AGapIsAskedForAndOldNewsIgnored", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 10, false, down(2, 1)...))
+		until(page, 2, 1)
+		k.send(live("g1", 5, 9, line(99, 9)), live("g1", 12, 13, line(4, 13)), live("g1", 13, 14, line(5, 14)))
+		if got := k.sub("g1"); got != "e1:10" {
+			t.Fatalf("it asks from %q, want e1:10", got)
+		}
+		k.send(delta("g1", 10, 14, line(3, 12), line(4, 13), line(5, 14)), live("g1", 13, 14, with(line(5, 14), "text", "twice")))
+		until(page, 5, 4, 3, 2, 1)
+		if browsertest.Eval[bool](page, `document.body.textContent.includes("twice")`) {
+			t.Error("a line of the version held was applied again")
+		}
+	})
+
+	t.Run("ATickBetraysALostTail", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 2, false, down(2, 1)...), tick("g1", 3))
+		if got := k.sub("g1"); got != "e1:2" {
+			t.Fatalf("it asks from %q, want e1:2", got)
+		}
+		k.send(delta("g1", 2, 3, line(3, 3)))
+		until(page, 3, 2, 1)
+	})
+
+	t.Run("AResetReplacesWhatIsShownWithoutBlankingIt", func(t *testing.T) {
+		t.Parallel()
+		s, page, k := open(t)
+		k.send(snap("g1", 9, false, down(3, 1)...))
+		until(page, 3, 2, 1)
+		page.Do(blanked)
+		k.drop()
+		k = s.socket()
+		if got := k.sub("g1"); got != "e1:9" {
+			t.Fatalf("it resumes from %q", got)
+		}
+		other := with(snap("g1", 4, false, line(3, 1), line(2, 4)), "epoch", "e2", "game", with(header("g1", 4), "cursor", "e2:4", "title", "Restored"))
+		k.send(object{"t": "reset", "g": "g1", "reason": "epoch"}, other)
+		until(page, 3, 2)
+		k.send(live("g1", 9, 10, line(9, 10)), with(live("g1", 4, 5, line(4, 5)), "epoch", "e2"))
+		until(page, 4, 3, 2)
+		if browsertest.Eval[bool](page, `window.blanked || document.getElementById("title").textContent !== "Restored"`) {
+			t.Error("the list was empty in between, or the header is the old one")
+		}
+	})
+
+	t.Run("AGameThatIsNotThereYetIsAskedForUntilItIs", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(object{"t": "err", "g": "g1", "code": "not_found", "msg": "no such game"})
+		page.Until(`document.getElementById("notice").dataset.notice === "unknown"`)
+		later(page, 10_500)
+		if since := k.sub("g1"); since != "" {
+			t.Fatalf("it resumes from %q", since)
+		}
+		k.send(snap("g1", 1, false, line(1, 1)))
+		until(page, 1)
+		page.Until(`document.getElementById("notice").hidden`)
+	})
+
+	t.Run("SilenceIsSaidAndOneWordFromTheServerEndsIt", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 1, false, line(1, 1)))
+		chip(page, "live")
+		later(page, 12_000)
+		beat(page)
+		if browsertest.Eval[bool](page, `!document.getElementById("banner").hidden || document.getElementById("status").dataset.status !== "live"`) {
+			t.Error("a tick that is 2 s late is called silence")
+		}
+		page.Until(`!document.getElementById("banner").hidden && document.getElementById("banner").textContent.includes("Nothing heard for")`)
+		if got := k.take(); got["t"] != "ping" {
+			t.Fatalf("the page sent %v, want a ping", got)
+		}
+		k.send(object{"t": "pong"})
+		page.Until(`document.getElementById("banner").hidden`)
+		chip(page, "live")
+	})
+
+	t.Run("ADeadPeerIsGivenUpAndReplaced", func(t *testing.T) {
+		t.Parallel()
+		s, page, k := open(t)
+		k.send(snap("g1", 1, false, line(1, 1)))
+		until(page, 1)
+		later(page, 16_500)
+		k = s.socket()
+		if got := k.sub("g1"); got != "e1:1" {
+			t.Fatalf("it resumes from %q", got)
+		}
+		k.send(delta("g1", 1, 2, line(2, 2)))
+		until(page, 2, 1)
+	})
+
+	t.Run("RetryNowAndTheNetworkReturningConnectAtOnce", func(t *testing.T) {
+		t.Parallel()
+		s, page, k := open(t)
+		k.send(snap("g1", 1, false, line(1, 1)))
+		until(page, 1)
+		k.send(object{"t": "bye", "after_ms": 600_000, "spread_ms": 0})
+		k.close(4000, "draining")
+		chip(page, "reconnecting")
+		page.Until(`/Reconnecting in \d+ s/.test(document.getElementById("status").textContent)`)
+		page.Do(`document.querySelector("#banner button").click()`)
+		k = s.socket()
+		k.sub("g1")
+		k.send(object{"t": "bye", "after_ms": 600_000, "spread_ms": 0})
+		k.close(4000, "draining")
+		chip(page, "reconnecting")
+		page.Do(`dispatchEvent(new Event("online"))`)
+		s.socket().sub("g1")
+	})
+
+	t.Run("AfterByeItStaysAndComesBackInTheWindowGiven", func(t *testing.T) {
+		t.Parallel()
+		s, page, k := open(t)
+		k.send(snap("g1", 1, false, line(1, 1)))
+		until(page, 1)
+		k.send(object{"t": "bye", "after_ms": 400, "spread_ms": 200}, live("g1", 1, 2, line(2, 2)))
+		until(page, 2, 1)
+		if got := s.socket().sub("g1"); got != "e1:2" {
+			t.Errorf("it resumes from %q, want e1:2", got)
+		}
+	})
+
+	t.Run("AFinalCloseIsFinal", func(t *testing.T) {
+		t.Parallel()
+		s, page, k := open(t)
+		k.send(snap("g1", 1, false, line(1, 1)))
+		until(page, 1)
+		k.close(4500, "malformed")
+		chip(page, "refused")
+		page.Until(`!document.getElementById("banner").hidden && document.getElementById("banner").textContent.includes("malformed")`)
+		page.Do(`dispatchEvent(new Event("focus")); document.dispatchEvent(new Event("visibilitychange"))`)
+		beat(page)
+		beat(page)
+		if len(s.sockets) > 0 {
+			t.Error("the page came back")
+		}
+		until(page, 1)
+	})
+
+	t.Run("FramesThatCannotBeReadOrAreOfNobodyHarmNothing", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 1, false, line(1, 1)), object{"t": "lines", "g": "elsewhere", "epoch": "e1", "from": 0, "to": 9, "lines": []object{line(9, 9)}}, object{"t": "future", "g": "g1"}, object{})
+		k.text(`{"t":`)
+		k.text(`null`)
+		k.text(`7`)
+		k.send(live("g1", 1, 2, line(2, 2)))
+		until(page, 2, 1)
+	})
+}
+
+func TestLobby(t *testing.T) {
+	t.Parallel()
+	browsertest.Browser(t)
+
+	lobby := func(t *testing.T, games ...string) (*site, *browsertest.Page, *socket) {
+		s := newSite(t)
+		page := browsertest.Tab(t)
+		list := []object{}
+		for _, game := range games {
+			list = append(list, header(game, 1))
+		}
+		s.answer(object{"games": list, "more": false})
+		page.Open(s.URL + "/acme/")
+		return s, page, s.socket()
+	}
+	card := func(game, inside string) string {
+		return fmt.Sprintf(`document.querySelector("[data-game=%s] %s")`, game, inside)
+	}
+
+	t.Run("FiveGamesShareOneSocketAndAllResume", func(t *testing.T) {
+		t.Parallel()
+		games := []string{"g1", "g2", "g3", "g4", "g5"}
+		s, page, k := lobby(t, games...)
+		for i, game := range games {
+			k.sub(game)
+			k.send(snap(game, 1, true, line(i+1, 1)))
+		}
+		for i, game := range games {
+			page.Until(card(game, ".card-line p") + fmt.Sprintf(`.textContent === "player%d scored %d %%"`, i+1, i+1))
+		}
+		k.send(live("g3", 1, 2, with(line(50, 2), "text", hostile)))
+		page.Until(card("g3", ".card-line p") + `.textContent === "` + hostile + `"`)
+		k.drop()
+		k = s.socket()
+		for _, game := range games {
+			want := "e1:1"
+			if game == "g3" {
+				want = "e1:2"
+			}
+			if got := k.sub(game); got != want {
+				t.Errorf("%s resumes from %q, want %q", game, got, want)
+			}
+			k.send(delta(game, 1, 3, with(line(60, 3), "text", game+" goes on")))
+		}
+		for _, game := range games {
+			page.Until(card(game, ".card-line p") + fmt.Sprintf(`.textContent === "%s goes on"`, game))
+		}
+		if len(s.sockets) > 0 {
+			t.Error("there is more than one socket")
+		}
+	})
+
+	t.Run("AGameThatEndsMovesToTheOthersThatAreOver", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := lobby(t, "g1", "g2")
+		k.sub("g1")
+		k.sub("g2")
+		k.send(snap("g1", 1, false, line(1, 1)), snap("g2", 1, false, line(2, 1)))
+		page.Until(`document.querySelectorAll("#running .card").length === 2`)
+		k.send(object{"t": "game", "g": "g1", "game": with(header("g1", 2), "status", "settled")})
+		page.Until(`document.querySelector("#over .card").dataset.game === "g1" && document.querySelectorAll("#running .card").length === 1`)
+	})
+
+	t.Run("WithoutGamesItSaysSo", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t)
+		page := browsertest.Tab(t)
+		s.answer(object{"games": []object{}, "more": false})
+		page.Open(s.URL + "/acme/")
+		page.Until(`document.getElementById("notice").dataset.notice === "empty" && document.getElementById("plain") === null`)
+		if text := browsertest.Eval[string](page, "document.body.innerText"); strings.Contains(text, "Reconnecting") {
+			t.Errorf("it says %q", text)
+		}
+	})
+}

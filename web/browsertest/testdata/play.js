@@ -1,0 +1,61 @@
+// Plays a plan against a FeedState and gives back what it holds in the end. The plan is a log of changes, as the server committed them, and
+// what befell the frames on their way; the harness is the server's other half: it answers subscriptions and pages as of a position in the log.
+async (plan) => {
+  const { FeedState } = await import('/static/feed-state.js');
+  const state = new FeedState('g1', { keep: 1e6 });
+  let epoch = 'e1';
+  let asked = false;
+  let ticket = null;
+  let asks = 0;
+
+  // The table after the first `pos` changes: evt -> line, newest first.
+  const table = (pos) => {
+    const lines = new Map();
+    for (const change of plan.log.slice(0, pos)) for (const line of change.lines) lines.set(line.evt, line);
+    return [...lines.values()].sort((a, b) => (a.evt < b.evt ? 1 : -1));
+  };
+  const version = (pos) => (pos === 0 ? 0 : plan.log[pos - 1].to);
+  const snap = (pos) => {
+    const lines = table(pos);
+    return { t: 'snap', g: 'g1', epoch, to: version(pos), lines: lines.slice(0, plan.limit), older: lines.length > plan.limit };
+  };
+  const answer = (pos) => {
+    asked = false;
+    if (state.epoch !== epoch) return state.apply(snap(pos));
+    const lines = table(pos).filter((line) => line.ver > state.ver).sort((a, b) => a.ver - b.ver);
+    return state.apply({ t: 'delta', g: 'g1', epoch, from: state.ver, to: Math.max(state.ver, version(pos)), lines });
+  };
+  const take = (change) => {
+    if (!change.ask) return;
+    asked = true;
+    asks++;
+  };
+  const page = (pos) => {
+    const below = table(pos).filter((line) => line.evt < ticket.edge);
+    state.add(ticket, { lines: below.slice(0, plan.limit), older: below.length > plan.limit });
+    ticket = null;
+  };
+
+  const steps = {
+    start: ({ pos }) => state.apply(snap(pos)),
+    frame: ({ from, to }) => take(state.apply({ t: 'lines', g: 'g1', epoch, from: version(from), to: version(to), lines: plan.log.slice(from, to).flatMap((change) => change.lines) })),
+    answer: ({ pos }) => asked && take(answer(pos)),
+    session: ({ pos }) => take(answer(pos)),
+    reset: ({ pos }) => {
+      epoch = `e${Number(epoch.slice(1)) + 1}`;
+      asked = false;
+      state.apply(snap(pos));
+    },
+    expect: () => {
+      if (!ticket && state.older && state.entries.length > 0) ticket = state.expect('older');
+    },
+    page: ({ pos }) => ticket && page(pos),
+  };
+  for (const step of plan.steps) steps[step.op](step);
+
+  const end = plan.log.length;
+  if (ticket) page(end);
+  state.apply({ t: 'tick', games: [{ g: 'g1', to: version(end) }] });
+  if (state.announced > state.ver || asked) take(answer(end));
+  return { ver: state.ver, older: state.older, asks, lines: state.entries.map(({ line }) => ({ evt: line.evt, ver: line.ver, text: line.text })) };
+}
