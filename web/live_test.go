@@ -158,7 +158,7 @@ func TestLive(t *testing.T) {
 					w.sub("g1", feed.Cursor{}, 0)
 					w.next()
 				}
-				w.raw(`{"t":"sub","g":"g1","since":"`+since+`"}`)
+				w.raw(`{"t":"sub","g":"g1","since":"` + since + `"}`)
 				if f := w.next(); f.T != "reset" || f.Reason == "" {
 					t.Errorf("since %s: got %+v", since, f)
 				}

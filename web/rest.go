@@ -61,7 +61,7 @@ func (s *Server) games(c echo.Context) error {
 	return c.JSON(http.StatusOK, struct {
 		Games []feed.Game `json:"games"`
 		More  bool        `json:"more"`
-	}{list, more})
+	}{orEmpty(list), more})
 }
 
 func (s *Server) game(c echo.Context) error {
@@ -109,7 +109,7 @@ func (s *Server) timeline(c echo.Context) error {
 		Lines  []feed.View `json:"lines"`
 		More   bool        `json:"more"` // in the direction that was asked for
 		Cursor feed.Cursor `json:"cursor"`
-	}{page.Lines, page.More, page.Cursor})
+	}{orEmpty(page.Lines), page.More, page.Cursor})
 }
 
 func (s *Server) line(c echo.Context) error {
@@ -175,5 +175,13 @@ func (s *Server) changes(c echo.Context) error {
 		To    int64       `json:"to"`
 		Lines []feed.View `json:"lines"`
 		More  bool        `json:"more"` // ask again at once, since epoch:to
-	}{"delta", key.Game, page.Epoch, page.From, page.To, page.Lines, page.More})
+	}{"delta", key.Game, page.Epoch, page.From, page.To, orEmpty(page.Lines), page.More})
+}
+
+// orEmpty makes a list that is empty in JSON, never null.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }

@@ -1,0 +1,368 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/broadcast"
+	"github.com/codemojex/feedrenderer/watch"
+)
+
+func TestSocket(t *testing.T) {
+	t.Parallel()
+
+	t.Run("AnUpgradeThatAcceptsGzipIsUpgraded", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t, newModel(acme), nil)
+		_, answer := s.upgrade(t, "Accept-Encoding", "gzip")
+		if answer.StatusCode != http.StatusSwitchingProtocols || answer.Header.Get("Content-Encoding") != "" {
+			t.Errorf("got %d, %v", answer.StatusCode, answer.Header)
+		}
+	})
+
+	t.Run("CompressionIsNotNegotiated", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t, newModel(acme), nil)
+		_, answer := s.upgrade(t, "Sec-WebSocket-Extensions", "permessage-deflate")
+		if answer.StatusCode != http.StatusSwitchingProtocols || answer.Header.Get("Sec-WebSocket-Extensions") != "" {
+			t.Errorf("got %d, %v", answer.StatusCode, answer.Header)
+		}
+	})
+
+	t.Run("ForeignOriginsAreRefusedAndTheConfiguredOnesPass", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t, newModel(acme), func(c *Config) { c.Origins = []string{"https://app.example", "https://*.feeds.example"} })
+		own := "http://" + s.http.Listener.Addr().String()
+		for origin, want := range map[string]int{
+			"https://evil.example":       http.StatusForbidden,
+			"null":                       http.StatusForbidden,
+			"http://127.0.0.1:1":         http.StatusForbidden,
+			"https://app.example.evil":   http.StatusForbidden,
+			"http://app.example":         http.StatusForbidden,
+			"https://app.example:8443":   http.StatusForbidden,
+			"https://feeds.example.evil": http.StatusForbidden,
+			"https://app.example":        http.StatusSwitchingProtocols,
+			"https://one.feeds.example":  http.StatusSwitchingProtocols,
+			own:                          http.StatusSwitchingProtocols,
+		} {
+			if _, answer := s.upgrade(t, "Origin", origin); answer.StatusCode != want {
+				t.Errorf("origin %s: got %d, want %d", origin, answer.StatusCode, want)
+			}
+		}
+		for origin, want := range map[string]string{"https://evil.example": "", "null": "", "https://app.example": "https://app.example"} {
+			answer, _ := s.get(t, "/v1/tenants/acme/games", "Origin", origin)
+			if got := answer.Header.Get("Access-Control-Allow-Origin"); got != want {
+				t.Errorf("origin %s is allowed to read as %q", origin, got)
+			}
+		}
+	})
+
+	t.Run("AMalformedNameIsNotUpgraded", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t, newModel(acme), nil)
+		answer, body := s.get(t, "/v1/tenants/Not%20One/live")
+		if answer.StatusCode != http.StatusNotFound || !strings.Contains(body, "no such") {
+			t.Errorf("got %d %s", answer.StatusCode, body)
+		}
+	})
+
+	t.Run("FramesThatAreNotUnderstoodAreAnsweredAndTooManyOfThemClose", func(t *testing.T) {
+		t.Parallel()
+		w := serve(t, newModel(acme), nil).dial(t, "acme")
+		bad := []string{``, `[]`, `{}`, `{"t":"dance"}`, `{"t":"sub","g":"g1","limit":501}`, `{"t":"sub","g":"g1","limit":-1}`, `{"t":"sub","g":7}`, `{"t":1}`, "\x00", `{"t":"sub"`}
+		for _, frame := range bad {
+			w.raw(frame)
+			if f := w.next(); f.T != "err" || f.Code != errFrame || f.Msg == "" {
+				t.Errorf("%q: got %+v", frame, f)
+			}
+		}
+		w.raw(`once more`)
+		equal(t, w.closed(), 4500)
+	})
+
+	t.Run("AnOversizedFrameAndABinaryOneClose", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t, newModel(acme), nil)
+		w := s.dial(t, "acme")
+		w.raw(`{"t":"auth","token":"` + strings.Repeat("x", maxClientFrame) + `"}`)
+		equal(t, w.closed(), 4501)
+		conn, _ := s.upgrade(t)
+		if err := conn.Write(t.Context(), websocket.MessageBinary, []byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := conn.Read(t.Context())
+		equal(t, watch.CloseCode(err), 4502)
+	})
+
+	t.Run("ATokenIsAcceptedAndAPingAnswered", func(t *testing.T) {
+		t.Parallel()
+		w := serve(t, newModel(acme), nil).dial(t, "acme")
+		w.raw(`{"t":"auth","token":"x"}`)
+		w.raw(`{"t":"ping"}`)
+		equal(t, w.next(), watch.Frame{T: "pong"})
+	})
+
+	t.Run("OneSocketHoldsNoMoreGamesThanItMay", func(t *testing.T) {
+		t.Parallel()
+		m := newModel()
+		w := serve(t, m, nil).dial(t, "acme")
+		names := func(n int) feed.GameID { return feed.GameID(strings.Repeat("g", n%60+1) + text(n)[5:]) }
+		for n := range maxGames + 1 {
+			m.create(feed.GameKey{Tenant: "acme", Game: names(n)})
+			w.sub(names(n), feed.Cursor{}, 1)
+		}
+		equal(t, w.until(func(f watch.Frame) bool { return f.T == "err" }).Code, errTooMany)
+	})
+
+	t.Run("ACancelledRequestOfTheSamePageLeavesTheSocketAlone", func(t *testing.T) {
+		t.Parallel()
+		m := newModel(acme)
+		s := serve(t, m, nil)
+		w := s.dial(t, "acme")
+		w.sub("g1", feed.Cursor{}, 0)
+		at := w.next()
+		ctx, cancel := context.WithCancel(t.Context())
+		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, s.http.URL+"/v1/tenants/acme/games/g1/changes?wait=20s&since="+feed.Cursor{Epoch: at.Epoch, Ver: at.To}.String(), nil)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if answer, err := s.http.Client().Do(request); err == nil {
+				answer.Body.Close()
+				t.Error("the poll was answered")
+			}
+		}()
+		eventually(t, "the poll waits", func() bool { return s.hubs.of(acme).polled() })
+		cancel()
+		<-ended
+		eventually(t, "the poll has ended", func() bool { return !s.hubs.of(acme).polled() })
+		m.say(acme, evt(1), "still here")
+		equal(t, texts(w.next().Lines), []string{"still here"})
+	})
+
+	t.Run("ASilentPeerIsFoundOut", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t, newModel(acme), func(c *Config) { c.Times.Probe, c.Times.Write = 20*time.Millisecond, 50*time.Millisecond })
+		conn, _ := s.upgrade(t) // it is not read, so no ping is answered
+		eventually(t, "it is closed", func() bool { return s.open() == 0 })
+		_ = conn.CloseNow()
+	})
+
+	t.Run("TicksComeWithoutBeingAskedFor", func(t *testing.T) {
+		t.Parallel()
+		w := serve(t, newModel(acme), nil).dial(t, "acme")
+		for range 3 {
+			f := w.any()
+			if _, err := time.Parse("2006-01-02T15:04:05.000Z", f.Now); f.T != "tick" || err != nil || f.Games == nil {
+				t.Errorf("got %+v", f)
+			}
+		}
+	})
+
+	t.Run("WatchersOfOtherProcessesAreCountedForAWhile", func(t *testing.T) {
+		t.Parallel()
+		m := newModel(acme)
+		s := serve(t, m, func(c *Config) { c.Times.Counts, c.Times.Tick = 100*time.Millisecond, 20*time.Millisecond })
+		w := s.dial(t, "acme")
+		w.sub("g1", feed.Cursor{}, 0)
+		w.next()
+		s.hubs.of(acme).Counted(broadcast.Count{Game: acme, Process: "other", Watchers: 41})
+		watchers := func(n int) func(watch.Frame) bool {
+			return func(f watch.Frame) bool { return f.T == "tick" && f.Games[0].Watchers == n }
+		}
+		w.until(watchers(42))
+		w.until(watchers(1)) // later it is forgotten
+		eventually(t, "our own count is told", func() bool {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return len(m.told) == 1 && m.told[0].Watchers == 1
+		})
+	})
+
+	t.Run("ConnectingAndClosingLeavesNothing", func(t *testing.T) {
+		m := newModel(acme)
+		s := serve(t, m, func(c *Config) { c.Times.Linger = time.Millisecond })
+		before := runtime.NumGoroutine()
+		for range 200 {
+			w := s.dial(t, "acme")
+			w.sub("g1", feed.Cursor{}, 0)
+			w.next()
+			_ = w.conn.CloseNow()
+		}
+		eventually(t, "all sockets are gone", func() bool { return s.open() == 0 })
+		eventually(t, "the hub is gone", func() bool { return len(s.hubs.open()) == 0 })
+		s.http.CloseClientConnections()
+		eventually(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before+5 })
+	})
+}
+
+// upgrade dials with headers of its own.
+func (s *site) upgrade(t *testing.T, header ...string) (*websocket.Conn, *http.Response) {
+	t.Helper()
+	options := &websocket.DialOptions{HTTPHeader: http.Header{}}
+	for i := 0; i < len(header); i += 2 {
+		options.HTTPHeader.Set(header[i], header[i+1])
+	}
+	conn, answer, err := websocket.Dial(t.Context(), s.liveURL("acme"), options)
+	if answer == nil {
+		t.Fatal(err)
+	}
+	if conn != nil {
+		t.Cleanup(func() { _ = conn.CloseNow() })
+	}
+	return conn, answer
+}
+
+func (s *site) open() int {
+	s.outlets.mu.Lock()
+	defer s.outlets.mu.Unlock()
+	return len(s.outlets.open)
+}
+
+func (h *hub) polled() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pollers > 0
+}
+
+func TestSlowWatcher(t *testing.T) {
+	t.Parallel()
+
+	t.Run("OthersDoNotNoticeAndItGetsOneDeltaWhenItReadsAgain", func(t *testing.T) {
+		t.Parallel()
+		m := newModel(acme)
+		s := serve(t, m, func(c *Config) { c.QueueBytes, c.Times.Write = 512<<10, patience })
+		slow := s.dial(t, "acme")
+		slow.sub("g1", feed.Cursor{}, 0)
+		quick := s.dial(t, "acme")
+		quick.sub("g1", feed.Cursor{}, 0)
+		quick.next()
+		state := watch.State{Game: "g1"}
+		state.Apply(slow.next())
+		long := strings.Repeat("x", 8<<10)
+		lags := func() bool { return s.metric(t, "feedrenderer_web_lags_total") > 0 }
+		for n := 0; ; n++ {
+			m.say(acme, evt(n%500), text(n)+long)
+			for f := quick.next(); f.To < int64(n+1); {
+				f = quick.next()
+			}
+			if n > 100 && n%100 == 0 && s.lagged() {
+				break
+			}
+			if n > 20_000 {
+				t.Fatal("the slow watcher never lags")
+			}
+		}
+		m.mu.Lock()
+		want, _ := m.games[acme].newest(1000)
+		ver := m.games[acme].ver
+		m.mu.Unlock()
+		deltas := 0
+		for state.Cursor.Ver < ver {
+			f := slow.next()
+			if f.T == "delta" {
+				deltas++
+			}
+			if state.Apply(f) {
+				t.Fatalf("gap at %d before %s from %d", state.Cursor.Ver, f.T, f.From)
+			}
+		}
+		if deltas != 1 || !lags() {
+			t.Errorf("%d deltas", deltas)
+		}
+		equal(t, len(state.Lines), len(want))
+		for i := range want {
+			if state.Lines[i].Ver != want[i].Ver {
+				t.Fatalf("line %d is of version %d, want %d", i, state.Lines[i].Ver, want[i].Ver)
+			}
+		}
+	})
+
+	t.Run("AWriteThatTakesTooLongEndsTheSocketAndItResumes", func(t *testing.T) {
+		t.Parallel()
+		m := newModel(acme)
+		s := serve(t, m, func(c *Config) { c.QueueBytes, c.Times.Write = 1<<30, 100*time.Millisecond })
+		slow := s.dial(t, "acme")
+		slow.sub("g1", feed.Cursor{}, 0)
+		slow.next()
+		long := strings.Repeat("x", 64<<10)
+		n := 0
+		for ; s.open() > 0; n++ {
+			m.say(acme, evt(n%100), long)
+			if n > 20_000 {
+				t.Fatal("the slow watcher is never closed")
+			}
+		}
+		if s.metric(t, "feedrenderer_web_closes_total") != 1 {
+			t.Error("the close is not counted")
+		}
+	})
+
+	t.Run("OneThatLagsTwiceInAMinuteIsClosed", func(t *testing.T) {
+		t.Parallel()
+		w := newWatcher("acme", 10)
+		h := &hub{key: acme}
+		one := &sub{hub: h, watcher: w}
+		if _, ok := w.add(one); !ok {
+			t.Fatal("not added")
+		}
+		push := func() { w.push(one, frame{kind: frameLines, epoch: "e1", to: 7, bytes: bytes.Repeat([]byte("x"), 8)}) }
+		push()
+		push()
+		if next := w.take(); next.lost != one || next.close != nil || len(next.frames) != 0 {
+			t.Fatalf("got %+v", next)
+		}
+		if at, ok := w.recover(one); !ok || at != (feed.Cursor{}) {
+			t.Errorf("recovered at %v", at)
+		}
+		push()
+		if next := w.take(); len(next.frames) != 1 {
+			t.Fatalf("got %+v", next)
+		}
+		push()
+		push()
+		if next := w.take(); next.close == nil || *next.close != closeLagging {
+			t.Fatalf("got %+v", next)
+		}
+	})
+}
+
+// lagged reports whether a watcher has lost subscriptions that its pump has not resumed.
+func (s *site) lagged() bool {
+	s.outlets.mu.Lock()
+	defer s.outlets.mu.Unlock()
+	for w := range s.outlets.open {
+		w.mu.Lock()
+		lost := len(w.lost)
+		w.mu.Unlock()
+		if lost > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// metric sums a metric over its labels.
+func (s *site) metric(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := s.config.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		if family.GetName() == name {
+			for _, metric := range family.GetMetric() {
+				sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
