@@ -40,8 +40,8 @@ func (r *recent) advance(to int64, lines []broadcast.Line) []broadcast.Line {
 		}
 		r.newest[line.Evt] = line.Ver
 		r.bytes += len(line.JSON) + lineOverhead
+		r.log = append(r.log, line)
 	}
-	r.log = append(r.log, news...)
 	r.last = to
 	return news
 }

@@ -44,6 +44,16 @@ func same(a, b []broadcast.Line) bool {
 	})
 }
 
+func TestALineThatComesTwiceInOneMessageIsHeldAtItsNewest(t *testing.T) {
+	t.Parallel()
+	var r recent
+	r.open("e", 0)
+	r.advance(2, []broadcast.Line{line(1, 1), line(1, 2)})
+	if got, _ := r.since(0); !same(got, []broadcast.Line{line(1, 2)}) {
+		t.Errorf("holds %v", got)
+	}
+}
+
 // TestRecent plays commits, overlapping messages, reads further back and forgetting: what is remembered always answers
 // as the table would, or not at all; and so does a window that follows it.
 func TestRecent(t *testing.T) {

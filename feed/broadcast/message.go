@@ -1,7 +1,9 @@
 package broadcast
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/codemojex/feedrenderer/feed"
@@ -76,6 +78,9 @@ func encode(change *feed.Change) ([]byte, error) {
 func decode(game feed.GameKey, data []byte) (Message, *Count, error) {
 	if len(data) > maxMessageBytes {
 		return Message{}, nil, fmt.Errorf("message of %d bytes, at most %d are read", len(data), maxMessageBytes)
+	}
+	if bytes.ContainsAny(data, "\r\n") { // its lines go into event streams as they are
+		return Message{}, nil, errors.New("message with line breaks")
 	}
 	var in wire
 	if err := json.Unmarshal(data, &in); err != nil {
