@@ -55,7 +55,7 @@ func Fold(evt ID, mode Mode, base *Base, amendment *Amendment) View {
 	if amendment != nil && amendment.Text != "" {
 		view.Text = amendment.Text
 	} else {
-		view.Text = fill(base.Text, view.Fields)
+		view.Text = fill(base.Text, base.Show, view.Fields)
 	}
 	return view
 }
@@ -125,9 +125,9 @@ func (b *Base) elsewhere(name string, mode Mode) bool {
 	return listed
 }
 
-// fill puts the fields into a pattern: {name} is the field's value, "-" where it is missing. Braces around anything
-// that is not a name stand for themselves.
-func fill(pattern string, fields map[string]string) string {
+// fill puts the fields into a pattern: {name} of a field in show is its value, "-" where that is missing. Braces around
+// anything else stand for themselves.
+func fill(pattern string, show []string, fields map[string]string) string {
 	var out strings.Builder
 	for {
 		open := strings.IndexByte(pattern, '{')
@@ -136,7 +136,7 @@ func fill(pattern string, fields map[string]string) string {
 			return out.String()
 		}
 		size := strings.IndexByte(pattern[open:], '}')
-		if size < 0 || !isFieldName(pattern[open+1:open+size]) {
+		if size < 0 || !slices.Contains(show, pattern[open+1:open+size]) {
 			out.WriteString(pattern[:open+1])
 			pattern = pattern[open+1:]
 			continue
@@ -149,13 +149,4 @@ func fill(pattern string, fields map[string]string) string {
 		}
 		pattern = pattern[open+size+1:]
 	}
-}
-
-func isFieldName(s string) bool {
-	for i := range len(s) {
-		if digit(s[i]) < 0 && s[i] != '_' && s[i] != '.' && s[i] != '-' {
-			return false
-		}
-	}
-	return s != ""
 }

@@ -109,12 +109,13 @@ func TestPatternsFill(t *testing.T) {
 		"{a} of {none}":   "1 of -",
 		"{ a } {} { {a}":  "{ a } {} { 1",
 		"{a":              "{a",
+		"{other}":         "{other}",
 		"a}":              "a}",
 		"{{a}}":           "{1}",
 		"ünï {a} {ü}":     "ünï 1 {ü}",
 		"{loop} stays {a": "{a} stays {a",
 	} {
-		base := &feed.Base{Text: pattern, Show: []string{"a", "b", "loop"}, Fields: map[string]string{"a": "1", "b": "2", "loop": "{a}"}}
+		base := &feed.Base{Text: pattern, Show: []string{"a", "b", "loop", "none"}, Fields: map[string]string{"a": "1", "b": "2", "loop": "{a}"}}
 		if got := feed.Fold(1, feed.ModeClassic, base, nil).Text; got != want {
 			t.Errorf("%q fills as %q, want %q", pattern, got, want)
 		}

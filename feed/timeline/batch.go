@@ -22,7 +22,7 @@ type batch struct {
 type gameColumns struct {
 	tenants, games []string
 	events         []int64 // of the game in this batch: by so much its version rises
-	startedBy      []int64
+	startedBy      []int64 // MaxInt64 where no event of the batch says that the game is open
 	registers      [len(feed.Registers)]registerColumns
 }
 

@@ -25,12 +25,21 @@ const nameTenantSQL = `select set_config('feedrenderer.tenant', $1, true)`
 // ask sends one query behind the name of its tenant, without which row security shows it nothing. The two are one
 // implicit transaction, so the name is gone with it.
 func (r *Reader) ask(ctx context.Context, tenant feed.TenantID, sql string, args []any, read func(pgx.Rows) error) error {
-	batch := &pgx.Batch{}
-	batch.Queue(nameTenantSQL, string(tenant))
-	batch.Queue(sql, args...).Query(read)
-	err := r.pool.SendBatch(ctx, batch).Close()
-	if hasState(err, stateStalePlan) {
-		err = r.pool.SendBatch(ctx, batch).Close()
+	return r.send(ctx, func(batch *pgx.Batch) {
+		batch.Queue(nameTenantSQL, string(tenant))
+		batch.Queue(sql, args...).Query(read)
+	})
+}
+
+// send makes one round trip of the queries that are queued.
+func (r *Reader) send(ctx context.Context, queue func(*pgx.Batch)) error {
+	var err error
+	for range 2 {
+		batch := &pgx.Batch{}
+		queue(batch)
+		if err = r.pool.SendBatch(ctx, batch).Close(); !hasState(err, stateStalePlan) {
+			break
+		}
 	}
 	return err
 }
@@ -47,16 +56,16 @@ func (r *Reader) Snapshot(ctx context.Context, key feed.GameKey, limit int) (Sna
 	var game gameRow
 	var page Page
 	bounds := PageQuery{Limit: limit}
-	batch := &pgx.Batch{}
-	batch.Queue(`begin isolation level repeatable read read only`)
-	batch.Queue(nameTenantSQL, string(key.Tenant))
-	batch.Queue(gameSQL, string(key.Tenant), string(key.Game)).Query(game.read)
-	batch.Queue(olderSQL, bounds.args(key)...).Query(func(rows pgx.Rows) (err error) {
-		page, err = bounds.read(rows)
-		return err
+	err := r.send(ctx, func(batch *pgx.Batch) {
+		batch.Queue(`begin isolation level repeatable read read only`)
+		batch.Queue(nameTenantSQL, string(key.Tenant))
+		batch.Queue(gameSQL, string(key.Tenant), string(key.Game)).Query(game.read)
+		batch.Queue(olderSQL, bounds.args(key)...).Query(func(rows pgx.Rows) (err error) {
+			page, err = bounds.read(rows)
+			return err
+		})
+		batch.Queue(`commit`)
 	})
-	batch.Queue(`commit`)
-	err := r.pool.SendBatch(ctx, batch).Close()
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot of %s: %w", key, err)
 	}

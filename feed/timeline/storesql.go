@@ -23,7 +23,7 @@ g as materialized (
     or (g.pool_by, g.pool_kv) > (t.pool_by, t.pool_kv)
     or (g.ends_at_by, g.ends_at_kv) > (t.ends_at_by, t.ends_at_kv)
     or (g.title_by, g.title_kv) > (t.title_by, t.title_kv)
-    or g.started_by < t.started_by as news
+    or g.started_by < coalesce(t.started_by, 9223372036854775807) as news
   from rows from (unnest($1::text[]), unnest($2::text[]), unnest($3::bigint[]), unnest($4::bigint[]),
       unnest($5::text[]), unnest($6::bigint[]), unnest($7::integer[]), unnest($8::text[]), unnest($9::bigint[]), unnest($10::integer[]),
       unnest($11::text[]), unnest($12::bigint[]), unnest($13::integer[]), unnest($14::text[]), unnest($15::bigint[]), unnest($16::integer[]),
@@ -52,7 +52,7 @@ hiding as materialized (select distinct tenant, game from fresh where news = 2),
 locked as (
   insert into games as t (tenant, game, ver, started_by, status, status_by, status_kv, mode, mode_by, mode_kv,
     pool, pool_by, pool_kv, ends_at, ends_at_by, ends_at_kv, title, title_by, title_kv)
-  select tenant, game, events, started_by, status, status_by, status_kv, mode, mode_by, mode_kv,
+  select tenant, game, events, nullif(started_by, 9223372036854775807), status, status_by, status_kv, mode, mode_by, mode_kv,
     pool, pool_by, pool_kv, ends_at, ends_at_by, ends_at_kv, title, title_by, title_kv
   from g where news or no in (select no from fresh) order by no
   on conflict (tenant, game) do update set
