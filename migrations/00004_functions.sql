@@ -66,7 +66,7 @@ begin atomic
   select k.no, g.seed || e.epoch, g.ver, g.released, g.mode
   from (select server_epoch() as epoch) as e,
        rows from (unnest(tenants), unnest(games)) with ordinality as k (tenant, game, no),
-       lateral (select * from games as g where g.tenant = k.tenant and g.game = k.game limit 1) as g;
+       lateral (select g.seed, g.ver, g.released, g.mode from games as g where g.tenant = k.tenant and g.game = k.game limit 1) as g;
 end;
 -- +goose StatementEnd
 revoke execute on function game_heads from public;
