@@ -143,10 +143,11 @@ func TestState(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := browsertest.Eval[struct {
-			Ver   int        `json:"ver"`
-			Older bool       `json:"older"`
-			Asks  int        `json:"asks"`
-			Lines []heldLine `json:"lines"`
+			Ver       int        `json:"ver"`
+			Older     bool       `json:"older"`
+			Asks      int        `json:"asks"`
+			Regressed int        `json:"regressed"` // times that a line or the cursor went back
+			Lines     []heldLine `json:"lines"`
 		}](page, fmt.Sprintf("(%s)(%s)", play, input))
 		want := p.table()
 		if got.Older && len(got.Lines) > 0 { // the stretch ends above the oldest
@@ -158,6 +159,9 @@ func TestState(t *testing.T) {
 		}
 		if !got.Older && len(got.Lines) != len(p.table()) {
 			t.Fatalf("seed %d: %d lines and no older ones, want %d", seed, len(got.Lines), len(p.table()))
+		}
+		if got.Regressed > 0 {
+			t.Fatalf("seed %d: %d times a line or the cursor went back", seed, got.Regressed)
 		}
 		asks += got.Asks
 	}

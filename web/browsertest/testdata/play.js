@@ -30,7 +30,9 @@ async (plan) => {
     asked = true;
     asks++;
   };
-  const page = (pos) => {
+  // A page holds what was there when it was asked for, and comes later.
+  const page = () => {
+    const { pos } = ticket;
     const below = table(pos).filter((line) => line.evt < ticket.edge);
     state.add(ticket, { lines: below.slice(0, plan.limit), older: below.length > plan.limit });
     ticket = null;
@@ -46,16 +48,25 @@ async (plan) => {
       asked = false;
       state.apply(snap(pos));
     },
-    expect: () => {
-      if (!ticket && state.older && state.entries.length > 0) ticket = state.expect('older');
+    expect: ({ pos }) => {
+      if (!ticket && state.older && state.entries.length > 0) ticket = Object.assign(state.expect('older'), { pos });
     },
-    page: ({ pos }) => ticket && page(pos),
+    page: () => ticket && page(),
   };
-  for (const step of plan.steps) steps[step.op](step);
+  let held = new Map();
+  let regressed = 0;
+  for (const step of plan.steps) {
+    const { ver: cursor } = state;
+    steps[step.op](step);
+    if (state.ver < cursor) regressed++;
+    const now = new Map(state.entries.map(({ line }) => [line.evt, line.ver]));
+    if (step.op !== 'reset') for (const [evt, ver] of now) if (ver < held.get(evt)) regressed++;
+    held = now;
+  }
 
   const end = plan.log.length;
-  if (ticket) page(end);
+  if (ticket) page();
   state.apply({ t: 'tick', games: [{ g: 'g1', to: version(end) }] });
   if (state.announced > state.ver || asked) take(answer(end));
-  return { ver: state.ver, older: state.older, asks, lines: state.entries.map(({ line }) => ({ evt: line.evt, ver: line.ver, text: line.text })) };
+  return { ver: state.ver, older: state.older, asks, regressed, lines: state.entries.map(({ line }) => ({ evt: line.evt, ver: line.ver, text: line.text })) };
 }
