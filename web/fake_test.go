@@ -147,7 +147,7 @@ func (m *model) read(query string, key feed.GameKey, look func(*modelGame) error
 	}
 	m.mu.Unlock()
 	if slow > 0 {
-		time.Sleep(slow)
+		<-time.After(slow)
 	}
 	return err
 }

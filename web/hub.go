@@ -67,7 +67,8 @@ type header struct {
 }
 
 const (
-	changesPage  = 2000    // lines of one catch-up query; a watcher further behind gets a snapshot
+	changesPage  = 2000 // lines of one catch-up query; a watcher further behind gets a snapshot
+	readTime     = 5 * time.Second
 	recentBytes  = 1 << 20 // what a hub remembers
 	parkedBound  = 256     // messages; beyond it only their versions are kept
 	maxBackoff   = 2 * time.Second
@@ -412,7 +413,9 @@ func (h *hub) run(ctx context.Context) {
 	for {
 		do, wait := h.next(time.Now())
 		if do != nil {
-			do(ctx)
+			reading, cancel := context.WithTimeout(ctx, readTime)
+			do(reading)
+			cancel()
 			if ctx.Err() != nil {
 				return
 			}

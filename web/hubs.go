@@ -151,6 +151,8 @@ func (hs *hubs) sweep(ctx context.Context) error {
 	if len(keys) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
 	list, err := hs.table.Heads(ctx, keys)
 	hs.meter.query("heads", err)
 	if err != nil {

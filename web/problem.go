@@ -63,7 +63,7 @@ var errDraining = errors.New("this server goes away: come back to another")
 
 // answerError is the one place where an error becomes an answer.
 func (s *Server) answerError(err error, c echo.Context) {
-	if c.Response().Committed || c.Request().Context().Err() != nil { // written, taken over by an upgrade, or nobody is there
+	if c.Response().Committed || errors.Is(c.Request().Context().Err(), context.Canceled) { // written, taken over by an upgrade, or nobody is there
 		return
 	}
 	p := problemOf(err)

@@ -250,7 +250,7 @@ func (h *hub) failed(ctx context.Context, err error) bool {
 		return false
 	case errors.Is(err, timeline.ErrNotFound):
 		h.gone()
-	case ctx.Err() == nil:
+	case !errors.Is(ctx.Err(), context.Canceled): // else the hub is ending
 		if h.fails == 0 {
 			h.log.Warn("hub cannot read its game", "tenant", h.key.Tenant, "game", h.key.Game, "err", err)
 		}

@@ -355,3 +355,15 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("got %d %s", answer.StatusCode, body)
 	}
 }
+
+func decodePage(t *testing.T, body string) (page struct {
+	Lines []feed.View
+	More  bool
+},
+) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &page); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return page
+}

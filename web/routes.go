@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (s *Server) handler(list []route) http.Handler {
 	e.HTTPErrorHandler = s.answerError
 	e.IPExtractor = echo.ExtractIPDirect() // no header of a stranger says who he is
 	e.Logger.SetLevel(glog.OFF)            // what is worth a word goes through slog
-	e.Use(s.observe, headers, middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: s.panicked}))
+	e.Use(s.observe, headers, bounded, middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: s.panicked}))
 	if len(s.config.Origins) > 0 {
 		e.Use(middleware.CORSWithConfig(s.cors()))
 	}
@@ -109,6 +110,28 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			s.meter.requests.WithLabelValues(method(c.Request().Method), c.Path(), status(c.Response().Status)).Observe(time.Since(start).Seconds())
 		}
 		return nil
+	}
+}
+
+// answerTime is the longest that an answer may take, waiting for changes aside.
+const answerTime = 10 * time.Second
+
+// bounded ends what takes too long: a store that hangs must not gather requests.
+func bounded(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		most := answerTime
+		switch path := c.Path(); {
+		case strings.HasSuffix(path, "/live"), strings.HasSuffix(path, "/stream"), strings.HasPrefix(path, "/debug/"):
+			return next(c)
+		case strings.HasSuffix(path, "/changes"):
+			most += maxWait
+		}
+		whole := c.Request()
+		defer c.SetRequest(whole) // an error is answered after this
+		ctx, cancel := context.WithTimeout(whole.Context(), most)
+		defer cancel()
+		c.SetRequest(whole.WithContext(ctx))
+		return next(c)
 	}
 }
 

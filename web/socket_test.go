@@ -151,6 +151,7 @@ func TestSocket(t *testing.T) {
 		t.Parallel()
 		s := serve(t, newModel(acme), func(c *Config) { c.Times.Probe, c.Times.Write = 20*time.Millisecond, 50*time.Millisecond })
 		conn, _ := s.upgrade(t) // it is not read, so no ping is answered
+		eventually(t, "it is connected", func() bool { return s.open() == 1 })
 		eventually(t, "it is closed", func() bool { return s.open() == 0 })
 		_ = conn.CloseNow()
 	})
@@ -185,22 +186,23 @@ func TestSocket(t *testing.T) {
 			return len(m.told) == 1 && m.told[0].Watchers == 1
 		})
 	})
+}
 
-	t.Run("ConnectingAndClosingLeavesNothing", func(t *testing.T) {
-		m := newModel(acme)
-		s := serve(t, m, func(c *Config) { c.Times.Linger = time.Millisecond })
-		before := runtime.NumGoroutine()
-		for range 200 {
-			w := s.dial(t, "acme")
-			w.sub("g1", feed.Cursor{}, 0)
-			w.next()
-			_ = w.conn.CloseNow()
-		}
-		eventually(t, "all sockets are gone", func() bool { return s.open() == 0 })
-		eventually(t, "the hub is gone", func() bool { return len(s.hubs.open()) == 0 })
-		s.http.CloseClientConnections()
-		eventually(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before+5 })
-	})
+// TestConnectingAndClosingLeavesNothing counts goroutines, so it runs beside no other test.
+func TestConnectingAndClosingLeavesNothing(t *testing.T) {
+	m := newModel(acme)
+	s := serve(t, m, func(c *Config) { c.Times.Linger = time.Millisecond })
+	before := runtime.NumGoroutine()
+	for range 200 {
+		w := s.dial(t, "acme")
+		w.sub("g1", feed.Cursor{}, 0)
+		w.next()
+		_ = w.conn.CloseNow()
+	}
+	eventually(t, "all sockets are gone", func() bool { return s.open() == 0 })
+	eventually(t, "the hub is gone", func() bool { return len(s.hubs.open()) == 0 })
+	s.http.CloseClientConnections()
+	eventually(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before+5 })
 }
 
 // upgrade dials with headers of its own.
