@@ -22,7 +22,8 @@ type Changes struct {
 	More     bool        // To is the version of the last line, and there are changes above it
 }
 
-// The condition ver > 0 says nothing but lets the version index be used.
+// The condition ver > 0 says nothing but lets the version index be used; "is true" says nothing either but keeps the
+// index of public lines out, in which changes have no order.
 const changesSQL = `
 with g as materialized (select seed, ver, released, mode, floor from games where tenant = $1 and game = $2)
 select g.seed || server_epoch(), g.ver, g.mode, c.evt, c.ver, c.base, c.amendment
@@ -34,7 +35,7 @@ from g left join lateral (
   union all
   (select l.evt, l.ver, l.base, l.amendment from lines as l
     where not (select released from g) and l.tenant = $1 and l.game = $2 and l.ver > $3 and l.ver > 0
-      and l.evt > (select floor from g) and l.public
+      and l.evt > (select floor from g) and l.public is true
     order by l.ver limit $4)
 ) as c on true
 order by c.ver`

@@ -133,7 +133,7 @@ func applyInTurns(t *testing.T, s *store, rest [][]feed.Line, first, step, end i
 
 // differs says how a game in the table differs from the model, in its lines, in its header and as changes.
 func (s *store) differs(t testing.TB, key feed.GameKey, want *model) error {
-	snapshot, err := s.Snapshot(t.Context(), key, 500)
+	snapshot, err := s.Snapshot(t.Context(), key, everything)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *store) differs(t testing.TB, key feed.GameKey, want *model) error {
 	if diff := cmp.Diff(want.game(key), snapshot.Game, compareInstants); diff != "" {
 		return fmt.Errorf("header of %s (-model +table):\n%s", key, diff)
 	}
-	changes, err := s.Changes(t.Context(), key, feed.Cursor{Epoch: cursor.Epoch}, 500)
+	changes, err := s.Changes(t.Context(), key, feed.Cursor{Epoch: cursor.Epoch}, everything)
 	if err != nil {
 		return err
 	}
@@ -168,3 +168,6 @@ func (s *store) differs(t testing.TB, key feed.GameKey, want *model) error {
 	}
 	return nil
 }
+
+// everything is a limit above all lines of a test.
+const everything = 1 << 20
