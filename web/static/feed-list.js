@@ -5,7 +5,7 @@ const ROWS_AT_EDGE = 150; // while following: enough for any screen, and cheap t
 const STEP = 100; // rows by which the window grows
 const NEAR = 1200; // px from an end of the window at which it grows
 const EDGE = 8; // px from the top of the page that still count as "at the edge"
-const GENTLE = 6; // rows in one frame that still slide in
+const GENTLE = 6; // rows that light up at a time: in a rush there is no point in it, and it costs frames
 
 /**
  * The rows of a feed: a window onto the entries of a FeedState. While the reader is at the top of the page it follows the newest line;
@@ -25,6 +25,7 @@ export class FeedList {
   #returning = false; // to the edge, as soon as its lines are here
   #seen = ''; // the newest line the reader had on screen
   #shown = ''; // the newest line of the last frame
+  #lit; // the rows that light up, as the browser counts them
   #mark = ''; // the row above which everything is new since the reader looked last
   #target = ''; // the line that the address names
   #left = ''; // the newest line when the reader left a page that followed
@@ -38,6 +39,8 @@ export class FeedList {
     this.#root = root;
     this.#state = state;
     this.#now = now;
+    this.#lit = root.getElementsByClassName('arrived');
+    root.addEventListener('animationend', ({ target }) => target.classList.remove('arrived', 'changed'));
   }
 
   /** Whether new lines are shown as they come. */
@@ -74,7 +77,7 @@ export class FeedList {
     others();
     const arrived = this.#reconcile(following);
     if (place) this.#restore(place);
-    else if (arrived > 0 && arrived <= GENTLE && first?.isConnected) this.#slide(first.getBoundingClientRect().top - top);
+    else if (arrived > 0 && this.#lit.length < GENTLE && first?.isConnected) this.#slide(first.getBoundingClientRect().top - top);
     this.#look();
   }
 
@@ -196,7 +199,7 @@ export class FeedList {
       const row = this.#rows.get(evt);
       if (!row) {
         const node = lineView(entry, now);
-        if (before && (evt > before || entry.late || entry.revealed)) node.classList.add('arrived');
+        if (before && (entry.revealed || ((entry.late || evt > before) && this.#lit.length < GENTLE))) node.classList.add('arrived');
         if (before && evt > before) arrived++;
         this.#root.insertBefore(node, next);
         this.#rows.set(evt, { entry, node });
