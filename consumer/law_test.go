@@ -251,9 +251,9 @@ func TestReaderLaw(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		r.addMany(10)
-		begun, release := make(chan struct{}), make(chan struct{})
+		begun, release := make(chan struct{}, 10), make(chan struct{})
 		c := r.start(each(func(context.Context, consumer.Message) consumer.Verdict {
-			close(begun)
+			begun <- struct{}{}
 			<-release
 			return consumer.Ack()
 		}), func(cfg *consumer.Config) { cfg.BatchSize = 1 })
@@ -261,6 +261,7 @@ func TestReaderLaw(t *testing.T) {
 		eventually(t, func() bool { return c.Stats().InFlight >= 2 }, "read ahead")
 		ended := make(chan struct{})
 		go func() { defer close(ended); c.stop() }()
+		eventually(t, func() bool { return strings.Contains(r.logs.String(), "stopping") }, "the stop has begun")
 		later := r.add()
 		close(release)
 		<-ended

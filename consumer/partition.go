@@ -19,7 +19,8 @@ type partition struct {
 	readers []*reader
 	queues  [2]queue
 	used    [2]int // entries queued, in the handler, or asked for by a read under way
-	bytes   int    // of those that are there
+	asked   int    // of laneNew: for reads under way
+	bytes   int    // of the others
 	average int    // size of an entry, lately
 	running bool   // the handler has a batch
 	ratio   ratio
@@ -65,6 +66,7 @@ func (p *partition) add(e *entry) bool {
 		return false
 	}
 	e.s.inHand[e.msg.EntryID] = e
+	e.msg.held = e
 	e.state = stateQueued
 	p.used[e.lane]++
 	p.bytes += e.size

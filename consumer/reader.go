@@ -76,6 +76,13 @@ func (r *reader) next() (plan, bool) {
 			r.away = true
 			return plan{}, false
 		}
+		r.streams = slices.DeleteFunc(r.streams, func(s *stream) bool {
+			if s.leaving {
+				s.listed = false
+				p.forget(s)
+			}
+			return s.leaving
+		})
 		var active, doors []*stream
 		now := time.Now()
 		for _, s := range r.streams {
@@ -162,6 +169,7 @@ func (r *reader) planReads(pl *plan, active []*stream) {
 		reserved := n * len(group)
 		pl.reads = append(pl.reads, r.read(group, n, reserved))
 		p.used[laneNew] += reserved
+		p.asked += reserved
 		room -= reserved
 		share = room
 	}
@@ -237,6 +245,7 @@ func (r *reader) took(rd read, res valkey.ValkeyResult) bool {
 		p.mu.Lock()
 		r.away = true
 		p.used[laneNew] -= rd.reserved
+		p.asked -= rd.reserved
 		r.empty = false
 		p.mu.Unlock()
 		r.readFailed(rd.streams, err)
@@ -288,6 +297,7 @@ func (r *reader) receive(rd read, got []rawStream, now time.Time) {
 	brought := false
 	p.mu.Lock()
 	p.used[laneNew] -= rd.reserved
+	p.asked -= rd.reserved
 	for i, s := range rd.streams {
 		entries, ok := byKey[s.key]
 		if rd.ids[i] != ">" {

@@ -394,3 +394,68 @@ func sourceWith(t testing.TB, word string) string {
 	}
 	return ""
 }
+
+// names lists the consumers of the group, sorted.
+func (r *rig) names() []string {
+	r.t.Helper()
+	list, err := r.do("XINFO", "CONSUMERS", r.stream, "g").ToArray()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var names []string
+	for i := range list {
+		c, err := list[i].AsMap()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		name := c["name"]
+		text, _ := name.ToString()
+		names = append(names, text)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// age makes pending entries look idle for so long, their owners and counts kept.
+func (r *rig) age(ids []string, idle time.Duration) {
+	r.t.Helper()
+	owner := map[string]string{}
+	for _, p := range r.pending() {
+		owner[p.id] = p.owner
+	}
+	for _, id := range ids {
+		r.must("XCLAIM", r.stream, "g", owner[id], "0", id, "IDLE", fmt.Sprint(idle.Milliseconds()), "JUSTID")
+	}
+}
+
+// clients lists the connections of a client name to the server.
+func (r *rig) connections(name string) (n int) {
+	r.t.Helper()
+	text, err := r.do("CLIENT", "LIST").ToString()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.Count(text, " name="+name+" ")
+}
+
+// blocked is how many reads of the stream's group wait at the server: those of a named client cannot be told apart, so a
+// test that asks has a client name of its own, or no other readers of its keys.
+func (r *rig) blocked() (n int64) {
+	r.t.Helper()
+	c, err := r.do("XINFO", "CONSUMERS", r.stream, "g").ToArray()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := range c {
+		m, err := c[i].AsMap()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		idle := m["idle"]
+		ms, _ := idle.AsInt64()
+		if ms < 300 {
+			n++
+		}
+	}
+	return n
+}

@@ -77,6 +77,7 @@ func (s *session) run(stop <-chan context.Context) error {
 		s.cancel(ErrLeaseLost)
 	}
 	s.end()
+	s.log.Info("stopping", "in_flight", s.inFlight())
 	idle := make(chan struct{})
 	go func() { defer close(idle); s.loops.Wait() }()
 	select {
@@ -256,8 +257,8 @@ func (p *partition) join(key string) {
 		return
 	}
 	if st := p.streams[key]; st != nil {
-		if st.leaving {
-			st.leaving, st.phase = false, phaseDoor
+		if st.leaving = false; !st.listed {
+			st.listed, st.phase = true, phaseDoor
 			st.r.streams = append(st.r.streams, st)
 		}
 		return
@@ -268,7 +269,7 @@ func (p *partition) join(key string) {
 		st.fault, st.retryAt = err, time.Now().AddDate(100, 0, 0)
 	}
 	st.r = p.readerFor(key)
-	st.r.streams = append(st.r.streams, st)
+	st.r.streams, st.listed = append(st.r.streams, st), true
 	p.streams[key] = st
 }
 
@@ -297,20 +298,21 @@ func (p *partition) leave(key string) {
 		return
 	}
 	st.leaving = true
-	for i, other := range st.r.streams {
-		if other == st {
-			st.r.streams = append(st.r.streams[:i:i], st.r.streams[i+1:]...)
-			break
-		}
-	}
-	p.forget(st)
+	p.cond.Broadcast() // its reader unlists it, once no read asks for it any more
 }
 
 // forget lets go of a stream that was left once nothing of it is in hand. The mutex is held.
 func (p *partition) forget(st *stream) {
-	if st.leaving && len(st.inHand) == 0 && len(st.acks) == 0 && p.streams[st.key] == st {
+	if st.leaving && !st.listed && len(st.inHand) == 0 && len(st.acks) == 0 && p.streams[st.key] == st {
 		delete(p.streams, st.key)
 	}
+}
+
+// inFlight is how many entries are queued or in handlers.
+func (s *session) inFlight() int {
+	var into Stats
+	s.stats(&into)
+	return into.InFlight
 }
 
 // stats adds what stands now.
@@ -318,7 +320,7 @@ func (s *session) stats(into *Stats) {
 	into.Name = s.name
 	for i, p := range s.partitions {
 		p.mu.Lock()
-		into.InFlight += p.used[laneNew] + p.used[laneAgain]
+		into.InFlight += p.used[laneNew] + p.used[laneAgain] - p.asked
 		into.Bytes += p.bytes
 		into.Delayed += len(p.delays)
 		if i == 0 || p.ratio.now > into.Ratio {

@@ -23,8 +23,9 @@ type stream struct {
 	// cursor is the last id that a read brought us. Reads bring ids in order, so what a lost reply held is what is
 	// pending under our name after it: a failed read goes back to phaseBacklog from here.
 	cursor   string
-	hot      bool // the last read was full: there is more
-	leaving  bool
+	hot      bool      // the last read was full: there is more
+	leaving  bool      // to be let go of once nothing of it is in hand
+	listed   bool      // among its reader's streams
 	fault    error     // why the door does not open
 	retryAt  time.Time // when to try the door again
 	remade   time.Time // when the group was last made again

@@ -1,0 +1,280 @@
+package consumer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/codemojex/feedrenderer/consumer"
+)
+
+// Cases 17 to 21: entries that cannot be handled.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+
+	t.Run("FourThatAlwaysFailAmongAThousandBecomeDeadLettersAndARetryWorksOnceMended", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		ids := r.addMany(1004)
+		bad := map[string]bool{ids[0]: true, ids[100]: true, ids[101]: true, ids[1003]: true}
+		var mended atomic.Bool
+		var s seen
+		c := r.start(each(func(_ context.Context, m consumer.Message) consumer.Verdict {
+			if bad[m.EntryID] {
+				return consumer.Retry(0, errSorry)
+			}
+			if _, ok := m.Fields.Get("n"); !ok || mended.Load() {
+				s.note(m)
+			}
+			return consumer.Ack()
+		}), func(cfg *consumer.Config) { cfg.MaxAttempts = 3 })
+		eventually(t, func() bool { return c.Stats().Acked == 1000 }, "the good ones settle")
+		r.settled(c, 1004)
+		letters := r.deadLetters()
+		if len(letters) != 4 {
+			t.Fatalf("%d dead letters", len(letters))
+		}
+		for _, l := range letters {
+			n, _ := l.Fields.Get("n")
+			if !bad[l.EntryID] || ids[mustInt(t, n)] != l.EntryID || l.Attempts != 3 || l.Reason != "sorry" || l.Stream != r.stream ||
+				l.Group != "g" || l.Consumer != "a" || time.Since(l.At) > time.Minute || l.At.Before(l.Delivered) || len(l.Fields) != 1 {
+				t.Errorf("dead letter %+v", l)
+			}
+		}
+		mended.Store(true)
+		for _, l := range letters[:2] {
+			if _, err := r.letters().Retry(t.Context(), r.stream, l.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, func() bool { return s.len() == 2 }, "the retried ones are handled")
+		if err := r.letters().Drop(t.Context(), r.stream, letters[2].ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []func() error{
+			func() error { return r.letters().Drop(t.Context(), r.stream, letters[2].ID) },
+			func() error { _, err := r.letters().Retry(t.Context(), r.stream, letters[0].ID); return err },
+		} {
+			if err := f(); !errors.Is(err, consumer.ErrNoLetter) {
+				t.Errorf("got %v", err)
+			}
+		}
+		if n, err := r.letters().Count(t.Context(), r.stream); err != nil || n != 1 {
+			t.Errorf("count %d, %v", n, err)
+		}
+	})
+
+	t.Run("ARejectedEntryIsADeadLetterAtOnceWhateverItsShape", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		many := func(n int) []string {
+			var out []string
+			for i := range n {
+				out = append(out, fmt.Sprintf("f%d", i), fmt.Sprintf("v\x00%d\xff:", i))
+			}
+			return out
+		}
+		shapes := [][]string{
+			{"id", "EVT1"}, {"\xff\xfe", "\x00"}, {"big", strings.Repeat("x", 1<<20)}, {"a", "1", "a", "2"}, {"", ""},
+			many(500), many(1001), many(10_000),
+		}
+		for _, fields := range shapes {
+			r.add(fields...)
+		}
+		c := r.start(handler(func(_ context.Context, batch []consumer.Message) []consumer.Verdict {
+			return all(batch, consumer.Reject("no good"))
+		}))
+		r.settled(c, int64(len(shapes)))
+		letters := r.deadLetters()
+		if len(letters) != len(shapes) {
+			t.Fatalf("%d dead letters", len(letters))
+		}
+		for i, l := range letters {
+			if !slices.Equal(l.Fields, pairs(shapes[i])) || l.Reason != "no good" || l.Attempts != 1 {
+				t.Errorf("shape %d: %d fields, %q after %d attempts", i, len(l.Fields), l.Reason, l.Attempts)
+			}
+		}
+	})
+
+	t.Run("APanicOnFiveOfTenSettlesFiveNowAndRetriesFive", func(t *testing.T) {
+		t.Parallel()
+		for name, form := range map[string]func(func(consumer.Message)) consumer.Handler{
+			"Each": func(f func(consumer.Message)) consumer.Handler {
+				return consumer.Each(func(_ context.Context, m consumer.Message) consumer.Verdict { f(m); return consumer.Ack() })
+			},
+			"Batch": func(f func(consumer.Message)) consumer.Handler {
+				return func(_ context.Context, batch []consumer.Message) []consumer.Verdict {
+					for _, m := range batch {
+						f(m)
+					}
+					return all(batch, consumer.Ack())
+				}
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t)
+				ids := r.addMany(10)
+				c := r.start(handler(form(func(m consumer.Message) {
+					if i := slices.Index(ids, m.EntryID); i%2 == 1 && m.Attempts == 1 {
+						panic("odd")
+					}
+				})), func(cfg *consumer.Config) { cfg.Backoff = 300 * time.Millisecond })
+				eventually(t, func() bool { st := c.Stats(); return st.Acked == 5 && st.Delayed == 5 }, "five now, five delayed")
+				r.settled(c, 10)
+				if n := strings.Count(r.logs.String(), "debug.Stack()"); n != 1 {
+					t.Errorf("the stack is logged %d times", n)
+				}
+			})
+		}
+	})
+
+	t.Run("AHandlerThatGivesTooFewVerdictsIsAnError", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		r.addMany(10)
+		c := r.start(handler(func(_ context.Context, batch []consumer.Message) []consumer.Verdict {
+			if len(batch) > 1 || batch[0].Attempts == 1 {
+				return nil
+			}
+			return all(batch, consumer.Ack())
+		}))
+		r.settled(c, 10)
+	})
+
+	t.Run("EntryOneAlwaysFailsAndEntryTwoIsHandledAtOnce", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		first := r.add()
+		var s seen
+		c := r.start(each(func(_ context.Context, m consumer.Message) consumer.Verdict {
+			if m.EntryID == first {
+				return consumer.Retry(0, errSorry)
+			}
+			s.note(m)
+			return consumer.Ack()
+		}), func(cfg *consumer.Config) { cfg.MaxAttempts = 100 })
+		eventually(t, func() bool { return c.Stats().Retries > 0 }, "it failed")
+		r.add()
+		within(t, time.Second, func() bool { return s.len() == 1 }, "the second is handled")
+	})
+
+	t.Run("ASuspectRunsAloneOnceMoreBeforeItIsBuried", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		ids := r.addMany(10)
+		var alone, together atomic.Int64
+		c := r.start(handler(func(_ context.Context, batch []consumer.Message) []consumer.Verdict {
+			for _, m := range batch {
+				if m.EntryID != ids[3] {
+					continue
+				}
+				if len(batch) == 1 {
+					alone.Add(1)
+				} else {
+					together.Add(1)
+				}
+				return all(batch, consumer.Retry(0, errSorry)) // it drags its batch along
+			}
+			return all(batch, consumer.Ack())
+		}), func(cfg *consumer.Config) { cfg.MaxAttempts = 3 })
+		r.settled(c, 10)
+		if l := r.deadLetters(); len(l) != 1 || l[0].EntryID != ids[3] {
+			t.Errorf("dead letters %+v", l)
+		}
+		if alone.Load() == 0 || together.Load() > 2 {
+			t.Errorf("alone %d, together %d", alone.Load(), together.Load())
+		}
+	})
+
+	t.Run("TheDelayGrowsWithTheAttemptsAndEndsAtMinIdle", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		id := r.add()
+		var s seen
+		c := r.start(each(func(_ context.Context, m consumer.Message) consumer.Verdict {
+			s.note(m)
+			return consumer.Retry(0, errSorry)
+		}), func(cfg *consumer.Config) { cfg.MaxAttempts, cfg.Backoff = 6, 50*time.Millisecond })
+		r.settled(c, 1)
+		attempts, at := s.of(id)
+		if !slices.Equal(attempts, []int64{1, 2, 3, 4, 5, 6}) {
+			t.Fatalf("attempts %v", attempts)
+		}
+		for i, want := range []time.Duration{50, 100, 200, 400, 600} {
+			want *= time.Millisecond
+			if d := at[i+1].Sub(at[i]); d < want*8/10 || d > want+300*time.Millisecond {
+				t.Errorf("delay %d is %s, want about %s", i+1, d, want)
+			}
+		}
+	})
+
+	t.Run("ARetriedLetterOnARetryStreamSaysWhereItCameFrom", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		retry := r.stream + ":again"
+		withRetry := func(cfg *consumer.Config) {
+			cfg.RetryStream = func(string) string { return retry }
+			cfg.DeadLetter = func(string) string { return r.stream + ":letters" }
+		}
+		var fields []string
+		for i := range 3000 {
+			fields = append(fields, fmt.Sprint("f", i), "v")
+		}
+		for _, f := range [][]string{{"x", "1", "id", "EVT1", "x", "2"}, fields} {
+			r.add(f...)
+		}
+		var s seen
+		c := r.start(each(func(_ context.Context, m consumer.Message) consumer.Verdict {
+			if m.Stream == r.stream {
+				return consumer.Reject("first")
+			}
+			s.note(m)
+			return consumer.Ack()
+		}), withRetry)
+		eventually(t, func() bool { return c.Stats().DeadLettered == 2 }, "dead letters")
+		d := consumer.NewDeadLetters(r.client, r.config(withRetry))
+		list, err := d.List(t.Context(), r.stream, "", 10)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%d letters, %v", len(list), err)
+		}
+		for i, l := range list {
+			if _, err := d.Retry(t.Context(), r.stream, l.ID); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() bool { return s.len() == i+1 }, "letter %d is handled", i)
+			m := s.list()[i]
+			if v, _ := m.Fields.Get("dead.attempts"); v != "1" || m.Fields[3].Name != "f:"+l.Fields[0].Name {
+				t.Errorf("fields %q", m.Fields[:4])
+			}
+			o, ok := m.Original()
+			if !ok || o.Stream != r.stream || o.EntryID != l.EntryID || !slices.Equal(o.Fields, l.Fields) {
+				t.Errorf("original %s %s, %d fields", o.Stream, o.EntryID, len(o.Fields))
+			}
+		}
+		if o, _ := s.list()[0].Original(); o.RecordID != "EVT1" {
+			t.Errorf("record id %q", o.RecordID)
+		}
+	})
+}
+
+func pairs(flat []string) consumer.Fields {
+	out := make(consumer.Fields, 0, len(flat)/2)
+	for i := 0; i < len(flat); i += 2 {
+		out = append(out, consumer.Field{Name: flat[i], Value: flat[i+1]})
+	}
+	return out
+}
+
+func mustInt(t testing.TB, s string) (n int) {
+	t.Helper()
+	if _, err := fmt.Sscan(s, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
