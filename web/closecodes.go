@@ -14,12 +14,8 @@ var (
 	closeLagging  = closing{4001, "lagging: frames were not taken fast enough, twice within a minute"}
 	closeSlow     = closing{4002, "slow: a write took too long"}
 	closeSilent   = closing{4003, "silent: no answer to a ping"}
-	closeInternal = closing{4004, "internal error"}
 
 	closeMalformed = closing{4500, "malformed: too many frames that are not understood"}
 	closeTooLarge  = closing{4501, "too large: a frame above the limit"}
 	closeBinary    = closing{4502, "binary: frames are JSON text"}
 )
-
-// comesBack reports whether a client that was closed so is expected again.
-func (c closing) comesBack() bool { return c.code < 4500 }

@@ -122,7 +122,7 @@ func TestDrain(t *testing.T) {
 		go func() { drained <- s.Drain(t.Context()) }()
 		bye := w.next()
 		equal(t, bye, watch.Frame{T: "bye", Spread: 100})
-		if code := w.closed(); code != int(closeDraining.code) || !closeDraining.comesBack() {
+		if code := w.closed(); code != int(closeDraining.code) || code >= 4500 {
 			t.Errorf("closed with %d", code)
 		}
 		if err := <-drained; err != nil {

@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/feed/broadcast"
-	"github.com/codemojex/feedrenderer/feed/timeline"
 )
 
 // hub follows one game for all its watchers in this process. It believes a message only where it continues what it
@@ -32,6 +30,7 @@ type hub struct {
 	recent    recent
 	window    *window // nil until a snapshot was read
 	header    header
+	snapped   snapped
 	arrived   int64    // counts messages and subscriptions as they come
 	parked    []parked // messages that do not continue what is known, by From
 	target    int64    // a version that is known to exist
@@ -63,7 +62,19 @@ type header struct {
 	json []byte // nil before the first read
 	body []byte // json without the cursor, to see whether it says anything new
 	ver  int64
-	at   time.Time
+	at   time.Time // when it was read
+}
+
+// fresh reports whether the header is of the present version, or not old enough to be read anew.
+func (h *header) fresh(r *recent, times Times) bool {
+	return h.json != nil && (h.ver >= r.last || time.Since(h.at) < times.Header)
+}
+
+// snapped is the last snapshot that was encoded.
+type snapped struct {
+	frame
+	limit  int
+	header int64 // version of its header
 }
 
 const (
@@ -150,10 +161,7 @@ func (h *hub) serve(s *sub) bool {
 			s.watcher.push(s, gameFrame(h.key.Game, h.header.json))
 		}
 	} else {
-		if h.window == nil || h.header.json == nil || h.window.ver > h.recent.last || !h.window.follow(&h.recent) {
-			return false
-		}
-		lines, older, ok := h.window.newest(s.limit)
+		snap, ok := h.snap(s.limit)
 		if !ok {
 			return false
 		}
@@ -161,7 +169,7 @@ func (h *hub) serve(s *sub) bool {
 			s.watcher.push(s, resetFrame(h.key.Game, s.reset))
 			s.reset = ""
 		}
-		s.watcher.push(s, snapFrame(h.key.Game, h.recent.cursor(), h.header.json, lines, older))
+		s.watcher.push(s, snap)
 	}
 	delete(h.waiting, s)
 	h.live[s] = struct{}{}
@@ -169,129 +177,22 @@ func (h *hub) serve(s *sub) bool {
 	return true
 }
 
+// snap is the snapshot of this very version, if the window and the header are good for it. It is encoded once for all
+// who come at the same time.
+func (h *hub) snap(limit int) (frame, bool) {
+	if !h.window.serves(&h.recent, limit) || !h.header.fresh(&h.recent, h.times) {
+		return frame{}, false
+	}
+	if h.snapped.limit != limit || h.snapped.header != h.header.ver || h.snapped.epoch != h.recent.epoch || h.snapped.to != h.recent.last {
+		h.window.follow(&h.recent)
+		lines, older := h.window.newest(limit)
+		h.snapped = snapped{snapFrame(h.key.Game, h.recent.cursor(), h.header.json, lines, older), limit, h.header.ver}
+	}
+	return h.snapped.frame, true
+}
+
 // refuse lets a subscription start over: its cursor leads nowhere.
 func (s *sub) refuse(reason string) { s.cursor, s.reset = feed.Cursor{}, reason }
-
-// Rang takes a message of the doorbell.
-func (h *hub) Rang(m broadcast.Message) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.arrived++
-	switch {
-	case h.recent.opened() && m.Epoch == h.recent.epoch && m.To <= h.recent.last:
-		h.meter.rang("dropped")
-		return
-	case h.continues(&m):
-		h.meter.rang("emitted")
-		h.advance(m.To, m.Lines)
-		h.unpark()
-		h.recent.trim(recentBytes)
-		return
-	}
-	h.meter.rang("parked")
-	if m.Epoch != h.recent.epoch {
-		h.suspect()
-	} else {
-		wait := h.times.Park
-		if m.Bare && m.From <= h.recent.last {
-			wait = 0
-		}
-		h.know(m.To, wait)
-	}
-	if len(h.parked) < parkedBound {
-		h.parked = append(h.parked, parked{m, h.arrived})
-		slices.SortStableFunc(h.parked, func(a, b parked) int { return int(min(1, max(-1, a.From-b.From))) })
-	}
-}
-
-// continues reports whether a message carries on from here. One that began before this version still holds every line
-// that changed after it.
-func (h *hub) continues(m *broadcast.Message) bool {
-	return h.recent.opened() && m.Epoch == h.recent.epoch && m.From <= h.recent.last && m.To > h.recent.last && !m.Bare
-}
-
-// know notes that a version exists; the table is asked for it unless it has come by itself after the wait.
-func (h *hub) know(version int64, wait time.Duration) {
-	if version <= h.recent.last {
-		return
-	}
-	at := time.Now().Add(wait)
-	if h.target <= h.recent.last || at.Before(h.gapAt) {
-		h.gapAt = at
-	}
-	h.target = max(h.target, version)
-	h.rouse()
-}
-
-func (h *hub) suspect() {
-	if !h.recent.opened() || h.doubt {
-		return
-	}
-	h.doubt, h.doubtAt = true, time.Now().Add(h.times.Park)
-	h.rouse()
-}
-
-// advance moves all live watchers on.
-func (h *hub) advance(to int64, lines []broadcast.Line) {
-	from := h.recent.last
-	news := h.recent.advance(to, lines)
-	f := linesFrame(h.key.Game, h.recent.epoch, from, to, news)
-	for s := range h.live {
-		s.watcher.push(s, f)
-	}
-	h.meter.lines(h.key.Tenant, len(news)*len(h.live))
-	if h.moved != nil {
-		close(h.moved)
-		h.moved = nil
-	}
-	h.rouse() // the header may be due
-}
-
-// unpark lets in every parked message that has come to continue and drops what is old. What stays shows a gap.
-func (h *hub) unpark() {
-	if !h.recent.opened() {
-		return
-	}
-	h.parked = slices.DeleteFunc(h.parked, func(p parked) bool {
-		if p.Epoch != h.recent.epoch {
-			h.suspect()
-			return false
-		}
-		if h.continues(&p.Message) {
-			h.advance(p.To, p.Lines)
-		}
-		h.know(p.To, h.times.Park)
-		return p.To <= h.recent.last
-	})
-}
-
-// swept takes the head of the game as the table has it. Its version may be on its way, so it parks like a message.
-func (h *hub) swept(head timeline.Head) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.recent.opened() {
-		return
-	}
-	h.arrived++
-	if head.Cursor.Epoch != h.recent.epoch {
-		h.suspect()
-		return
-	}
-	if head.Cursor.Ver > h.recent.last {
-		h.meter.rang("swept")
-		h.know(head.Cursor.Ver, h.times.Park)
-	}
-}
-
-// Subscribed has what was missed looked for.
-func (h *hub) Subscribed() { h.subscribed() }
-
-// Counted takes how many watch the game in another process.
-func (h *hub) Counted(c broadcast.Count) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.elsewhere[c.Process] = heard{c.Watchers, time.Now()}
-}
 
 // tick says where the game stands and how many watch it in all processes, as far as is known.
 func (h *hub) tick(now time.Time) tickGame {
@@ -311,6 +212,9 @@ func (h *hub) await(ctx context.Context, since feed.Cursor) {
 	if !h.recent.opened() {
 		h.recent.open(since.Epoch, since.Ver)
 		h.unpark()
+	}
+	if h.recent.epoch != since.Epoch {
+		h.suspect()
 	}
 	h.know(since.Ver, h.times.Park)
 	for ctx.Err() == nil && h.recent.epoch == since.Epoch && h.recent.last <= since.Ver {
@@ -375,7 +279,7 @@ func (h *hub) gone() {
 		}
 		clear(subs)
 	}
-	h.recent, h.window, h.header, h.parked, h.target, h.doubt = recent{}, nil, header{}, nil, 0, false
+	h.recent, h.window, h.header, h.snapped, h.parked, h.target, h.doubt = recent{}, nil, header{}, snapped{}, nil, 0, false
 	if h.moved != nil {
 		close(h.moved)
 		h.moved = nil

@@ -65,14 +65,15 @@ type outlets struct {
 	empty  chan struct{} // closed when none is left of a closed set
 }
 
-// add takes an outlet in; false where no more are taken.
-func (o *outlets) add(w *watcher, out outlet) bool {
+// add takes an outlet in and starts it; false where no more are taken.
+func (o *outlets) add(w *watcher, out outlet, start func()) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
 		return false
 	}
 	o.open[w] = out
+	start()
 	return true
 }
 

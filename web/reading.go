@@ -46,8 +46,10 @@ func (h *hub) next(now time.Time) (read, time.Duration) {
 		return nil, idleWait
 	case wants.look || h.doubt && !now.Before(h.doubtAt):
 		return h.readChanges(h.recent.cursor()), 0
-	case wants.limit > 0 && (h.window == nil || h.window.ver <= h.recent.last):
+	case wants.limit > 0 && !h.window.serves(&h.recent, wants.limit) && (h.window == nil || h.window.ver <= h.recent.last):
 		return h.readSnapshot(wants.limit), 0
+	case wants.limit > 0 && !h.header.fresh(&h.recent, h.times):
+		return h.readHeader, 0
 	case wants.since != nil:
 		return h.readChanges(*wants.since), 0
 	}
@@ -177,7 +179,7 @@ func (h *hub) refused(since feed.Cursor, mark int64) {
 	}
 	h.log.Info("game began a new epoch", "tenant", h.key.Tenant, "game", h.key.Game, "watchers", h.watchers())
 	old := h.recent.epoch
-	h.recent, h.window, h.header, h.doubt, h.target = recent{}, nil, header{}, false, 0
+	h.recent, h.window, h.header, h.snapped, h.doubt, h.target = recent{}, nil, header{}, snapped{}, false, 0
 	for s := range h.live {
 		delete(h.live, s)
 		h.waiting[s] = struct{}{}
@@ -214,7 +216,9 @@ func (h *hub) readSnapshot(limit int) read {
 			return
 		}
 		h.window = &window{ver: at.Ver, limit: limit, lines: lines, older: snapshot.Older}
-		h.setHeader(snapshot.Game)
+		if !h.header.fresh(&h.recent, h.times) { // else the next is not due
+			h.setHeader(snapshot.Game)
+		}
 		h.know(at.Ver, 0) // it may be ahead of what watchers were sent
 		h.serveAll()
 	}
@@ -234,6 +238,7 @@ func (h *hub) readHeader(ctx context.Context) {
 		return
 	}
 	h.setHeader(game)
+	h.serveAll()
 }
 
 func (h *hub) serveAll() {

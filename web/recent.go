@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -119,19 +120,16 @@ type window struct {
 	older bool             // more exist below
 }
 
-// follow brings the window to the version of r; false where r does not reach back to it.
-func (w *window) follow(r *recent) bool {
-	if w.ver == r.last {
-		return true
-	}
-	changes, ok := r.since(w.ver)
-	if !ok {
-		return false
-	}
+// serves reports whether the window can be brought to the version of r and then show so many lines.
+func (w *window) serves(r *recent, limit int) bool {
+	return w != nil && w.ver >= r.floor && w.ver <= r.last && (limit <= w.limit || !w.older)
+}
+
+// follow brings the window to the version of r, which must reach back to it.
+func (w *window) follow(r *recent) {
+	changes, _ := r.since(w.ver)
 	for _, line := range changes {
-		i, held := slices.BinarySearchFunc(w.lines, line.Evt, func(l broadcast.Line, evt feed.ID) int {
-			return int(min(1, max(-1, int64(evt-l.Evt)))) // descending
-		})
+		i, held := slices.BinarySearchFunc(w.lines, line.Evt, func(l broadcast.Line, evt feed.ID) int { return cmp.Compare(evt, l.Evt) })
 		switch {
 		case held:
 			w.lines[i] = line
@@ -143,13 +141,12 @@ func (w *window) follow(r *recent) bool {
 		w.lines, w.older = w.lines[:w.limit], true
 	}
 	w.ver = r.last
-	return true
 }
 
-// newest gives the first n lines, and whether more exist; false where the window is too small to say.
-func (w *window) newest(n int) (lines []broadcast.Line, older, ok bool) {
+// newest gives the first n lines, and whether more exist.
+func (w *window) newest(n int) (lines []broadcast.Line, older bool) {
 	if n < len(w.lines) {
-		return w.lines[:n], true, true
+		return w.lines[:n], true
 	}
-	return w.lines, w.older, n <= w.limit || !w.older
+	return w.lines, w.older
 }

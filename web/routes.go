@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -144,7 +145,7 @@ func method(m string) string {
 	return "other"
 }
 
-func status(code int) string { return string(rune('0'+code/100)) + "xx" }
+func status(code int) string { return strconv.Itoa(code/100) + "xx" }
 
 func (s *Server) cors() middleware.CORSConfig {
 	return middleware.CORSConfig{

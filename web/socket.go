@@ -45,11 +45,12 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, tenant feed.Tena
 	if s.tenants.admit(r.Context(), tenant) == nil {
 		sock.label = string(tenant)
 	}
-	if !s.outlets.add(sock.watcher, sock) {
-		sock.watcher.close(closeDraining)
+	if !s.outlets.add(sock.watcher, sock, func() {
+		s.running.Go(sock.read)
+		s.running.Go(sock.run)
+	}) {
+		return conn.Close(closeDraining.code, closeDraining.reason)
 	}
-	s.running.Go(sock.read)
-	s.running.Go(sock.run)
 	return nil
 }
 

@@ -50,7 +50,7 @@ func (s *Server) stream(c echo.Context) error {
 	}
 	events := &eventStream{w: c.Response(), control: http.NewResponseController(c.Response().Writer), times: s.config.Times}
 	w := newWatcher(key.Tenant, s.config.QueueBytes)
-	if !s.outlets.add(w, events) {
+	if !s.outlets.add(w, events, func() {}) {
 		return errDraining
 	}
 	defer s.outlets.remove(w)
