@@ -263,7 +263,7 @@ func TestAPatternNamesWhatFoldFillsIn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := rapid.StringOf(rapid.RuneFrom([]rune("{}{}ab._- é"))).Draw(t, "pattern")
 		want := fieldPattern.ReplaceAllString(pattern, "-")
-		if got := feed.Fold(0, feed.ModeUnknown, &feed.Base{Text: pattern}, nil).Text; got != want {
+		if got := feed.Fold(0, feed.ModeUnknown, &feed.Base{Text: pattern, Show: fieldsOf(pattern)}, nil).Text; got != want {
 			t.Errorf("%q: fold fills in %q, fieldsOf sees %q", pattern, got, want)
 		}
 	})
