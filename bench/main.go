@@ -29,6 +29,7 @@ type benchmark struct {
 
 var benchmarks = []benchmark{
 	{"drain", "a backlog of 100 000 entries over 50 games: the whole renderer beside a plain loop (read a batch, one upsert, XACK)", drain},
+	{"drain_line", "a backlog of 200 000 entries over 200 games: the whole renderer beside a straight line of the cheapest stages, and beside a pipeline entry by entry", drainLine},
 	{"latency", "XADD to a row on a page in a browser, and to a frame in a Go client, beside XADD to a blocked read", latency},
 }
 

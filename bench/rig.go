@@ -30,7 +30,11 @@ type rig struct {
 	valkey   *servers.Valkey
 	postgres *servers.Postgres
 	client   valkey.Client
-	n        int // databases made
+
+	valkeyPID, postgresPID int // 0: not on this machine
+
+	databases int // made so far
+	labels    int // given to runs so far
 }
 
 func newRig(ctx context.Context, rounds int) (_ *rig, err error) {
@@ -44,11 +48,12 @@ func newRig(ctx context.Context, rounds int) (_ *rig, err error) {
 		return nil, err
 	}
 	r.binary = filepath.Join(r.folder, "feedrenderer")
-	build := exec.CommandContext(ctx, "go", "build", "-o", r.binary, "github.com/codemojex/feedrenderer/cmd/feedrenderer")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", r.binary, "./cmd/feedrenderer")
+	build.Dir = ".." // with the modules that the product is built with
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build: %w\n%s", err, out)
 	}
-	if r.valkey, err = servers.StartValkey(ctx, servers.ValkeyConfig{URL: os.Getenv("VALKEY_URL")}); err != nil {
+	if r.valkey, err = servers.StartValkey(ctx, servers.ValkeyConfig{URL: os.Getenv("VALKEY_URL"), AppendOnly: true}); err != nil {
 		return nil, err
 	}
 	if r.postgres, err = servers.StartPostgres(ctx, servers.PostgresConfig{URL: os.Getenv("DATABASE_URL")}); err != nil {
@@ -59,8 +64,10 @@ func newRig(ctx context.Context, rounds int) (_ *rig, err error) {
 		return nil, err
 	}
 	option.DisableCache = true
-	r.client, err = valkey.NewClient(option)
-	return r, err
+	if r.client, err = valkey.NewClient(option); err != nil {
+		return nil, err
+	}
+	return r, r.findServers(ctx)
 }
 
 func (r *rig) close() error {
@@ -79,8 +86,8 @@ func (r *rig) close() error {
 
 // database makes a migrated database and a pool of it; drop closes the one and drops the other.
 func (r *rig) database(ctx context.Context) (databaseURL string, pool *pgxpool.Pool, drop func() error, err error) {
-	r.n++
-	name := fmt.Sprintf("feedrenderer_bench_%d_%d", os.Getpid(), r.n)
+	r.databases++
+	name := fmt.Sprintf("feedrenderer_bench_%d_%d", os.Getpid(), r.databases)
 	admin, err := pgxpool.New(ctx, r.postgres.URL)
 	if err != nil {
 		return "", nil, nil, err
