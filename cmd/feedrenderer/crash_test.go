@@ -51,11 +51,15 @@ func follow(t *testing.T, web *program, game feed.GameKey) *watcher {
 		Backoff: 100 * time.Millisecond,
 	})
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- client.Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := client.Run(ctx); ctx.Err() == nil {
+			t.Errorf("a watcher of %s was sent away: %v", game, err)
+		}
+	})
 	t.Cleanup(func() {
 		stop()
-		<-ended
+		running.Wait()
 	})
 	return w
 }

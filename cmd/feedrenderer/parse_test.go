@@ -24,30 +24,36 @@ func TestFaultsAreRefusedTogetherEachNamed(t *testing.T) {
 		want    []string // what each fault says, by flag and variable
 	}{
 		"ADurationWithoutAUnit": {
-			"serve --min-idle 30", []string{someValkey, someDatabase},
+			"serve --min-idle 30",
+			[]string{someValkey, someDatabase},
 			[]string{`--min-idle ($FEEDRENDERER_MIN_IDLE): "30" has no unit; want a duration from 1s to 1h0m0s, such as 1s`},
 		},
 		"AUnitWithoutANumber": {
-			"serve", []string{someValkey, someDatabase, "FEEDRENDERER_MIN_IDLE=s"},
+			"serve",
+			[]string{someValkey, someDatabase, "FEEDRENDERER_MIN_IDLE=s"},
 			[]string{`--min-idle ($FEEDRENDERER_MIN_IDLE): "s" is no duration; want one from 1s to 1h0m0s, such as 1s`},
 		},
 		"ANegativeDurationByItsFlag": {
-			"serve --grace -5s", []string{someValkey, someDatabase},
+			"serve --grace -5s",
+			[]string{someValkey, someDatabase},
 			[]string{`--grace ($FEEDRENDERER_GRACE): -5s is out of range; want a duration from 1s to 10m0s`},
 		},
 		"AnUnknownVariableOfOurs": {
-			"migrate", []string{someDatabase, "FEEDRENDERER_ROLE=web", "OTHER_ROLE=x"},
+			"migrate",
+			[]string{someDatabase, "FEEDRENDERER_ROLE=web", "OTHER_ROLE=x"},
 			[]string{"$FEEDRENDERER_ROLE: no such variable; `feedrenderer --help` lists them all"},
 		},
 		"UnknownFlagsAndBadTextsOfOthers": {
-			"serve --rols render --batch many --bogus=3", []string{someValkey, someDatabase},
+			"serve --rols render --batch many --bogus=3",
+			[]string{someValkey, someDatabase},
 			[]string{
 				`unknown flag --rols, did you mean "--roles"?`, `unknown flag --bogus`,
 				`--batch ($FEEDRENDERER_BATCH): "many"; want a whole number from 1 to 5000`,
 			},
 		},
 		"MissingServers": {
-			"serve", []string{"VALKEY_URL="},
+			"serve",
+			[]string{"VALKEY_URL="},
 			[]string{
 				"--valkey-url ($VALKEY_URL): missing; want redis://[user:password@]host:port[/db], rediss:// for TLS, or unix:///path",
 				"--database-url ($DATABASE_URL): missing; want postgres://user:password@host:port/database",
@@ -69,11 +75,13 @@ func TestFaultsAreRefusedTogetherEachNamed(t *testing.T) {
 			},
 		},
 		"AnEmptyRole": {
-			"serve --roles=", []string{someValkey, someDatabase},
+			"serve --roles=",
+			[]string{someValkey, someDatabase},
 			[]string{"--roles ($FEEDRENDERER_ROLES): missing; want render, web or both"},
 		},
 		"FlagsThatContradictEachOther": {
-			"serve --workers 9 --listen 127.0.0.1:9090", []string{someValkey, someDatabase},
+			"serve --workers 9 --listen 127.0.0.1:9090",
+			[]string{someValkey, someDatabase},
 			[]string{
 				"--workers ($FEEDRENDERER_WORKERS): 9, each of which needs a connection, above --connections ($FEEDRENDERER_CONNECTIONS), 8",
 				"--private-listen ($FEEDRENDERER_PRIVATE_LISTEN): 127.0.0.1:9090 is --listen ($FEEDRENDERER_LISTEN) as well; want an address of its own",
@@ -87,7 +95,8 @@ func TestFaultsAreRefusedTogetherEachNamed(t *testing.T) {
 			},
 		},
 		"WhatToSimulate": {
-			"simulate --tenants= --rate NaN --games 0 --seed -1 --duration 1h5 --events x", []string{someValkey},
+			"simulate --tenants= --rate NaN --games 0 --seed -1 --duration 1h5 --events x",
+			[]string{someValkey},
 			[]string{
 				`--games ($FEEDRENDERER_GAMES): "0"; want a whole number from 1 to 10000`,
 				`--rate ($FEEDRENDERER_RATE): "NaN"; want a number from 0.01 to 20000`,
@@ -98,14 +107,16 @@ func TestFaultsAreRefusedTogetherEachNamed(t *testing.T) {
 			},
 		},
 		"AnEventAndItsGame": {
-			"append acme:g1 kind id=x a=1 a=2", []string{someValkey},
+			"append acme:g1 kind id=x a=1 a=2",
+			[]string{someValkey},
 			[]string{
 				`game "acme:g1": want TENANT/GAME`, `"kind" is no field; want name=value`,
 				`field "id": want each name once, and not id, which is minted`, `field "a": want each name once, and not id, which is minted`,
 			},
 		},
 		"AModeNobodyPlays": {
-			"mode acme/g1 loud", []string{someValkey, someDatabase},
+			"mode acme/g1 loud",
+			[]string{someValkey, someDatabase},
 			[]string{`mode "loud"; want classic, golden or blind`},
 		},
 		"NoCommand":       {"", nil, []string{`expected one of "serve", "migrate", "append", "mode", "simulate", ...`}},

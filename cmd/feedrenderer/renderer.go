@@ -24,9 +24,10 @@ type renderer struct {
 
 func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, error) {
 	s := &c.settings
+	writer := timeline.NewWriter(b.render)
 	r := &renderer{worker: render.NewWorker(render.WorkerConfig{
 		Kinds:    s.kinds,
-		Timeline: timeline.NewWriter(b.render),
+		Timeline: writer,
 		Doorbell: broadcast.NewPublisher(b.valkey),
 		Logger:   log,
 	})}
@@ -54,6 +55,7 @@ func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, er
 		Group:   c.Group,
 		Streams: r.consumer,
 		Tenants: tenants.NewStore(b.render),
+		Games:   writer,
 		Logger:  log,
 	})
 	return r, nil
