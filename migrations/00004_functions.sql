@@ -2,14 +2,12 @@
 
 -- What this server adds to the epoch of every game: the identity of the table (a dump restored in place repeats all the
 -- rest), of the cluster, and its timeline, which a promotion raises. Fails on a standby, where no version is final.
--- +goose StatementBegin
-create function server_epoch() returns text language sql stable
-begin atomic
+-- A view, since the planner takes it in where a function would be planned anew at each call; it reads no table.
+create view server_epoch as
   select '-' || to_hex('games'::regclass::oid::bigint) || '-' || to_hex(system_identifier) || '-' ||
-         ltrim(substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), '0')
+         ltrim(substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), '0') as epoch
   from pg_control_system();
-end;
--- +goose StatementEnd
+grant select on server_epoch to feedrenderer_render, feedrenderer_web;
 
 -- The value of a field as feed.Fold shows it: null where the line's kind does not show it, or not in this mode.
 -- +goose StatementBegin
@@ -63,9 +61,8 @@ create function game_heads(tenants text[], games text[])
 returns table (no bigint, epoch text, ver bigint, released boolean, mode text)
 language sql stable security definer
 begin atomic
-  select k.no, g.seed || e.epoch, g.ver, g.released, g.mode
-  from (select server_epoch() as epoch) as e,
-       rows from (unnest(tenants), unnest(games)) with ordinality as k (tenant, game, no),
+  select k.no, g.seed || (select epoch from server_epoch), g.ver, g.released, g.mode
+  from rows from (unnest(tenants), unnest(games)) with ordinality as k (tenant, game, no),
        lateral (select g.seed, g.ver, g.released, g.mode from games as g where g.tenant = k.tenant and g.game = k.game limit 1) as g;
 end;
 -- +goose StatementEnd

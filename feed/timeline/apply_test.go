@@ -324,6 +324,12 @@ func TestABadRowCostsThatRow(t *testing.T) {
 		lines[5].Event, lines[5].Evt = -1, -1
 		refused(t, lines, "", 3, 4, 5)
 	})
+	t.Run("MoreThanALineHolds", func(t *testing.T) {
+		t.Parallel()
+		lines := batch(line{"acme", "huge"}, 0, "fine")[:3]
+		lines[1].Raw = make([]byte, maxLineBytes)
+		refused(t, lines, "bytes: at most", 1)
+	})
 	t.Run("TextInAHeader", func(t *testing.T) {
 		t.Parallel()
 		g := line{"acme", "header"}

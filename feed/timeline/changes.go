@@ -26,7 +26,7 @@ type Changes struct {
 // index of public lines out, in which changes have no order.
 const changesSQL = `
 with g as materialized (select seed, ver, released, mode, floor from games where tenant = $1 and game = $2)
-select g.seed || server_epoch(), g.ver, g.mode, c.evt, c.ver, c.base, c.amendment
+select g.seed || (select epoch from server_epoch), g.ver, g.mode, c.evt, c.ver, c.base, c.amendment
 from g left join lateral (
   (select l.evt, l.ver, l.base, l.amendment from lines as l
     where (select released from g) and l.tenant = $1 and l.game = $2 and l.ver > $3 and l.ver > 0

@@ -17,6 +17,9 @@ type encoded struct {
 	bytes           int    // about what it takes in a statement
 }
 
+// maxLineBytes keeps a line well below the 256 MB that a text in JSON may have in Postgres, and the 1 GB of a message.
+const maxLineBytes = 64 << 20
+
 // Bounds within which a number of points times its factor neither overflows nor vanishes, which Postgres takes for an
 // error and not for infinity or 0.
 const (
@@ -49,6 +52,9 @@ func encode(line *feed.Line) (encoded, error) {
 		out.amendment, err = encodeAmendment(line.Amendment)
 	}
 	out.bytes = len(out.base) + len(out.amendment) + len(line.Raw)
+	if err == nil && out.bytes > maxLineBytes {
+		err = fmt.Errorf("a line of %d bytes: at most %d are stored", out.bytes, maxLineBytes)
+	}
 	return out, err
 }
 

@@ -30,14 +30,11 @@ func Unavailable(err error) bool {
 }
 
 // faultOfRow reports whether a SQLSTATE blames a value of the batch: data exceptions (a NUL or invalid UTF-8, bad JSON,
-// a number out of range), violated constraints, limits of the database such as the size of a row, and its internal
-// errors, of which an allocation of more than 1 GB is one.
+// a number out of range), limits of the database such as the size of a value, and checks. Everything else, internal
+// errors among it, is for an operator to mend, and no line may be refused for it.
 func faultOfRow(state string) bool {
-	switch state[:min(2, len(state))] {
-	case "22", "23", "54", "XX":
-		return true
-	}
-	return false
+	class := state[:min(2, len(state))]
+	return class == "22" || class == "54" || state == "23502" || state == "23514"
 }
 
 func hasState(err error, state string) bool {

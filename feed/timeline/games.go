@@ -14,7 +14,7 @@ import (
 // tallySQL derives counts and board of each game of "g" from the lines that may be seen and are not retracted. The
 // columns actor and points hold where no amendment and no mode has a say; elsewhere the functions fold.
 const tallySQL = `
-select g.game, g.title, g.status, g.status_by, g.mode, g.pool, g.ends_at, g.started_by, g.released, g.seed || server_epoch(), g.ver,
+select g.game, g.title, g.status, g.status_by, g.mode, g.pool, g.ends_at, g.started_by, g.released, g.seed || (select epoch from server_epoch), g.ver,
   tally.lines, tally.players, tally.board
 from g cross join lateral (
   with told as (

@@ -50,7 +50,7 @@ p as (
       and ($8 = '' or line_says(l.base, l.amendment, (select mode from g), $8))`
 	pageEndSQL = ` limit $5)
 )
-select g.seed || server_epoch(), g.ver, g.mode, p.evt, p.ver, p.base, p.amendment from g left join p on true`
+select g.seed || (select epoch from server_epoch), g.ver, g.mode, p.evt, p.ver, p.base, p.amendment from g left join p on true`
 
 	olderSQL = pageGameSQL + ` order by l.evt desc` + pageElseSQL + ` order by l.evt desc` + pageEndSQL + ` order by p.evt desc`
 	newerSQL = pageGameSQL + ` order by l.evt` + pageElseSQL + ` order by l.evt` + pageEndSQL + ` order by p.evt`

@@ -81,7 +81,7 @@ type Head struct {
 }
 
 const headSQL = `
-select seed || server_epoch(), ver, released, mode from games where tenant = $1 and game = $2`
+select seed || (select epoch from server_epoch), ver, released, mode from games where tenant = $1 and game = $2`
 
 // Head reads one row of one game.
 func (r *Reader) Head(ctx context.Context, key feed.GameKey) (Head, error) {

@@ -12,7 +12,7 @@ import (
 
 // The games come sorted, and the function locks each in turn.
 const releaseSQL = `
-with server as materialized (select server_epoch() as epoch)
+with server as materialized (select epoch from server_epoch)
 select k.tenant, k.game, r.seed || server.epoch, r.from_ver, r.to_ver, r.released, r.mode, r.evt, r.ver, r.base, r.amendment
 from server, rows from (unnest($1::text[]), unnest($2::text[]), unnest($3::boolean[])) as k (tenant, game, reveals),
   lateral release_game(k.tenant, k.game, k.reveals) as r`
@@ -69,7 +69,7 @@ with written as (
     mode_by = greatest(excluded.mode_by, least(t.mode_by, 9223372036854775806) + 1)
   returning seed, ver - 1 as from_ver, ver, released, mode
 )
-select seed || server_epoch(), from_ver, ver, released, mode from written`
+select seed || (select epoch from server_epoch), from_ver, ver, released, mode from written`
 
 // SetMode states the mode of a game whose opening event is gone, and releases the game if that mode does. It creates
 // the game where there is none yet. A later event may still say otherwise.

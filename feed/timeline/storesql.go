@@ -14,7 +14,7 @@ package timeline
 // Every game of the batch answers with its range of versions, every changed line with its own; both registers come back
 // where the row now has both, since the caller may hold only one of them.
 const storeSQL = `
-with server as materialized (select server_epoch() as epoch),
+with server as materialized (select epoch from server_epoch),
 g as materialized (
   select g.*, t.ver, t.seed, t.released, t.mode as current_mode, coalesce(t.floor, -1) as floor,
     t.ver is null
