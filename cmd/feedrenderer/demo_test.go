@@ -110,6 +110,20 @@ func TestDemo(t *testing.T) {
 		}
 	})
 
+	t.Run("LeavesNothingWhenStoppedWhileItStarts", func(t *testing.T) {
+		p := demo(t, folder, "--listen", someAddress(t))
+		until(t, "its servers are about to start", func() bool { return len(left(t, folder)) > 0 })
+		family := descendants(t, p.child.PID())
+		p.signal(syscall.SIGINT)
+		if err := p.child.Err(); err != nil {
+			t.Errorf("it ended with %v\n%s", err, p.stderr)
+		}
+		untilGone(t, family)
+		if left := left(t, folder); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	})
+
 	t.Run("StartsAReplicaAgainThatWasKilled", func(t *testing.T) {
 		p := demo(t, folder, "--listen", someAddress(t))
 		readyAt(t, p)
