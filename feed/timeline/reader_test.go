@@ -100,8 +100,19 @@ func TestFiltersAgreeWithWhatLinesShow(t *testing.T) {
 	s := newStore(t)
 	random := rand.New(rand.NewPCG(11, 11)) //nolint:gosec // no secret
 	queries := []PageQuery{
-		{Kind: "scored"}, {Kind: "revealed"}, {Kind: "none"}, {Actor: "ann"}, {Actor: "Cyd"}, {Actor: "bob", Kind: "scored"},
-		{Q: "ANN"}, {Q: "smuggled"}, {Q: "5"}, {Q: "secret"}, {Q: "%"}, {Q: "cyd", Actor: "Cyd"}, {Q: "said"},
+		{Kind: "scored"},
+		{Kind: "revealed"},
+		{Kind: "none"},
+		{Actor: "ann"},
+		{Actor: "Cyd"},
+		{Actor: "bob", Kind: "scored"},
+		{Q: "ANN"},
+		{Q: "smuggled"},
+		{Q: "5"},
+		{Q: "secret"},
+		{Q: "%"},
+		{Q: "cyd", Actor: "Cyd"},
+		{Q: "said"},
 	}
 	for _, g := range games("acme", 60) {
 		events := history(g, random.IntN)
