@@ -42,10 +42,11 @@ const (
 
 // guess is a scored attempt.
 type guess struct {
+	id     string
 	player string
-	total  int // 0 .. 600; -1 once retracted
-	late   bool
-	line   *entry
+	total  int    // 0 .. 600; -1 once retracted
+	line   *entry // that says so
+	late   bool   // it comes late
 }
 
 // lateStep waits until the game has taken some more steps.
@@ -177,36 +178,56 @@ func (g *game) act() {
 		g.say("notice", "text", pick(g.rng, notices))
 	case n < 11:
 		g.say(pick(g.rng, strange), "player", pick(g.rng, g.players), "power", strconv.Itoa(g.rng.IntN(9000)))
-	case n < 18:
+	case n < 23:
 		g.correct()
-	case n < 21:
+	case n < 28:
 		g.retract()
 	default:
 		g.attempt()
 	}
 }
 
-// attempt is a guess and its score. Some come from foreign writers, some scores come late, and some of those are
-// corrected before they are there.
+// attempt is one guess, or some at about the same time, and then their scores.
 func (g *game) attempt() {
-	player := pick(g.rng, g.players)
-	id := feed.Branded{Namespace: feed.NamespaceGuess, Snowflake: g.rng.Int64()}.String()
-	guessed := g.say("guessed", "player", player, "guess", id)
-	if g.rng.IntN(12) == 0 {
-		guessed.byForeigner()
+	made := make([]*guess, 1+g.rng.IntN(3))
+	for i := range made {
+		made[i] = g.guess()
 	}
+	cracked := false
+	for _, m := range made {
+		g.score(m)
+		cracked = cracked || m.total == fullScore
+	}
+	if !g.endless && (cracked || g.played >= g.length) {
+		g.end()
+	}
+}
 
-	made := &guess{player: player, total: g.total()}
-	scored := g.say("scored", "player", player, "pct", pct(made.total), "eff", strconv.Itoa(made.total), "guess", id)
-	made.line = scored.entry
+func (g *game) guess() *guess {
+	id := feed.Branded{Namespace: feed.NamespaceGuess, Snowflake: g.rng.Int64()}
+	made := &guess{id: id.String(), player: pick(g.rng, g.players), total: g.total()}
+	s := g.say("guessed", "player", made.player, "guess", made.id)
+	if g.rng.IntN(12) == 0 {
+		s.byForeigner()
+	}
+	g.played++
+	return made
+}
+
+// score says what a guess is worth. Some scores come from foreign writers, some come late, and some of those are
+// corrected before they are there.
+func (g *game) score(made *guess) {
+	s := g.say("scored", "player", made.player, "pct", pct(made.total), "eff", strconv.Itoa(made.total), "guess", made.id)
+	made.line = s.entry
 	switch n := g.rng.IntN(100); {
 	case n < 8:
-		scored.byForeigner()
+		s.byForeigner()
 	case n < 12:
 		made.late = true
-		g.late = append(g.late, lateStep{*scored, 4 + g.rng.IntN(12)})
-		g.late[len(g.late)-1].way = delivered
-		scored.way = reserved
+		late := lateStep{*s, 4 + g.rng.IntN(12)}
+		late.way = delivered
+		g.late = append(g.late, late)
+		s.way = reserved
 		if n < 10 {
 			g.recount(made)
 		}
@@ -214,10 +235,6 @@ func (g *game) attempt() {
 	g.guesses = append(g.guesses, made)
 	if g.endless && len(g.guesses) > recentLines {
 		g.guesses = g.guesses[1:]
-	}
-	g.played++
-	if !g.endless && (made.total == fullScore || g.played >= g.length) {
-		g.end()
 	}
 }
 

@@ -68,16 +68,15 @@ func (s *script) next() step {
 	return t.game.next()
 }
 
-var modes = []feed.Mode{feed.ModeClassic, feed.ModeGolden, feed.ModeBlind}
+// modes by the number of the game after: g1 is classic, g2 golden, g3 blind.
+var modes = []feed.Mode{feed.ModeGolden, feed.ModeBlind, feed.ModeClassic}
 
 // sitDown starts a new game: the modes in turn, an endless game as a classic one, whose scores show from the start.
 func (t *table) sitDown(rng *rand.Rand) {
-	mode := modes[(t.tenant.next+len(modes)-1)%len(modes)]
-	key := feed.GameKey{Tenant: t.tenant.tenant, Game: t.endless}
+	key, mode := feed.GameKey{Tenant: t.tenant.tenant, Game: t.endless}, feed.ModeClassic
 	if t.endless == "" {
 		key = t.tenant.key()
-	} else {
-		mode = feed.ModeClassic
+		mode = modes[t.tenant.next%len(modes)]
 	}
 	source := rand.NewPCG(rng.Uint64(), rng.Uint64())              // its own, so that a game does not depend on how tables interleave
 	t.game = newGame(rand.New(source), key, mode, t.endless != "") // #nosec G404 -- as above
