@@ -161,7 +161,7 @@ func TestDrain(t *testing.T) {
 			answer, _ := s.get(t, "/v1/tenants/acme/games/g1/changes?wait=25s&since=e1:0")
 			answered <- answer.StatusCode
 		}()
-		eventually(t, "the poll waits", func() bool { return s.hubs.of(acme).polled() })
+		eventually(t, "the poll waits", s.polled)
 		if err := s.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -39,8 +39,8 @@ type hub struct {
 	doubtAt   time.Time
 	live      map[*sub]struct{}
 	waiting   map[*sub]struct{} // owed an answer that what is remembered cannot give
-	pollers   int
-	moved     chan struct{} // closed when the game moved on; nil while nobody waits for that
+	users     int               // who holds the hub without being live or waiting: it stays open for them
+	moved     chan struct{}     // closed when the game moved on; nil while nobody waits for that
 	lastUse   time.Time
 	elsewhere map[string]heard // watchers in other processes
 	retryAt   time.Time
@@ -208,7 +208,6 @@ func (h *hub) watchers() int { return len(h.live) + len(h.waiting) }
 func (h *hub) await(ctx context.Context, since feed.Cursor) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.pollers++
 	if !h.recent.opened() {
 		h.recent.open(since.Epoch, since.Ver)
 		h.unpark()
@@ -229,7 +228,13 @@ func (h *hub) await(ctx context.Context, since feed.Cursor) {
 		}
 		h.mu.Lock()
 	}
-	h.pollers--
+}
+
+// release ends a use of the hub that [hubs.of] began.
+func (h *hub) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.users--
 	h.lastUse = time.Now()
 }
 
@@ -239,11 +244,14 @@ func (h *hub) opened() bool {
 	return h.recent.opened()
 }
 
-// idle reports whether nobody has used the hub for a while.
+// idle reports whether nobody has used the hub for a while, a shorter one where there is no such game.
 func (h *hub) idle(now time.Time, linger time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.watchers() == 0 && h.pollers == 0 && now.Sub(h.lastUse) >= linger
+	if !h.recent.opened() {
+		linger = min(linger, time.Second)
+	}
+	return h.watchers() == 0 && h.users == 0 && now.Sub(h.lastUse) >= linger
 }
 
 func (h *hub) others(now time.Time) int {

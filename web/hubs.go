@@ -50,13 +50,13 @@ type openHub struct {
 	stop context.CancelFunc
 }
 
-// of returns the hub of a game, to be used within the time that an idle one lingers.
+// of returns the hub of a game, which stays open at least until it is released.
 func (hs *hubs) of(key feed.GameKey) *hub {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if open, ok := hs.games[key]; ok {
 		open.mu.Lock()
-		open.lastUse = time.Now()
+		open.users++
 		open.mu.Unlock()
 		return open.hub
 	}
@@ -67,7 +67,7 @@ func (hs *hubs) of(key feed.GameKey) *hub {
 		live:      map[*sub]struct{}{},
 		waiting:   map[*sub]struct{}{},
 		elsewhere: map[string]heard{},
-		lastUse:   time.Now(),
+		users:     1,
 	}
 	ctx, stop := context.WithCancel(hs.ctx)
 	hs.games[key] = openHub{h, stop}
@@ -170,7 +170,7 @@ func (hs *hubs) sweep(ctx context.Context) error {
 	return nil
 }
 
-// closeIdle ends a hub that nobody has used for a while; one of no game at once.
+// closeIdle ends a hub that nobody has used for a while.
 func (hs *hubs) closeIdle(h *hub, now time.Time) bool {
 	if !h.idle(now, hs.times.Linger) {
 		return false

@@ -113,31 +113,8 @@ func (s *Server) front(c echo.Context) error {
 	case 1:
 		return c.Redirect(http.StatusFound, "/"+string(s.config.Front[0])+"/")
 	}
-	var out bytes.Buffer
-	if err := frontPage.Execute(&out, s.config.Front); err != nil {
-		return fmt.Errorf("render front page: %w", err)
-	}
-	return c.HTMLBlob(http.StatusOK, out.Bytes())
+	return s.page(c, "front.html", s.config.Front)
 }
-
-var frontPage = template.Must(template.New("front").Parse(`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Feeds</title>
-<link rel="icon" href="/static/favicon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/static/base.css">
-</head>
-<body>
-<main>
-<h1>Feeds</h1>
-<ul>{{range .}}<li><a href="/{{.}}/">{{.}}</a></li>{{end}}</ul>
-</main>
-</body>
-</html>
-`))
 
 func (s *Server) toLobby(c echo.Context) error {
 	tenant, err := s.pageTenant(c)

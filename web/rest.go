@@ -156,7 +156,9 @@ func (s *Server) changes(c echo.Context) error {
 	if err == nil && page.To == since.Ver && wait > 0 && !s.draining.Load() {
 		waiting, cancel := context.WithTimeout(ctx, wait)
 		stop := context.AfterFunc(s.leaving, cancel)
-		s.hubs.of(key).await(waiting, since)
+		h := s.hubs.of(key)
+		h.await(waiting, since)
+		h.release()
 		stop()
 		cancel()
 		if ctx.Err() == nil {

@@ -145,7 +145,7 @@ func TestPoll(t *testing.T) {
 			_, body := s.get(t, "/v1/tenants/acme/games/g1/changes?wait=25s&since=e1:0")
 			answers <- body
 		}()
-		eventually(t, "the poll waits", func() bool { return s.hubs.of(acme).polled() })
+		eventually(t, "the poll waits", s.polled)
 		m.say(acme, evt(1), "news")
 		if body := <-answers; !strings.Contains(body, `"to":1,"lines":[{`) {
 			t.Errorf("got %s", body)

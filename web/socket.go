@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/time/rate"
 
 	"github.com/codemojex/feedrenderer/feed"
 )
@@ -22,9 +23,10 @@ type socket struct {
 	*watcher
 	server  *Server
 	conn    *websocket.Conn
-	label   string   // of the tenant in metrics: names are cheap to make up
-	net     net.Conn // under conn: here is the deadline set, once for all frames of a flush, and here is the end forced
-	misread int      // frames that were not understood; the reader's
+	label   string        // of the tenant in metrics: names are cheap to make up
+	net     net.Conn      // under conn: here is the deadline set, once for all frames of a flush, and here is the end forced
+	pace    *rate.Limiter // of the client's frames
+	misread int           // frames that were not understood; the reader's
 }
 
 // closeAnswer is how long the library waits for a peer to answer a close.
@@ -41,7 +43,7 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, tenant feed.Tena
 		return fmt.Errorf("upgrade: %w", err)
 	}
 	conn.SetReadLimit(-1) // the reader has a limit of its own, which closes with our code
-	sock := &socket{watcher: newWatcher(tenant, s.config.QueueBytes), server: s, conn: conn, label: "unknown", net: hijacked.conn}
+	sock := &socket{watcher: newWatcher(tenant, s.config.QueueBytes), server: s, conn: conn, label: "unknown", net: hijacked.conn, pace: rate.NewLimiter(framesASecond, 2*maxGames)}
 	if s.tenants.admit(r.Context(), tenant) == nil {
 		sock.label = string(tenant)
 	}
@@ -151,6 +153,9 @@ func (s *socket) readOne() (closing, bool) {
 	}
 	if len(data) > maxClientFrame {
 		return closeTooLarge, false
+	}
+	if err := s.pace.Wait(s.server.ctx); err != nil { // who sends too fast is read more slowly
+		return closing{}, false
 	}
 	in, err := parseClientFrame(data)
 	if err != nil {

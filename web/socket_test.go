@@ -139,10 +139,10 @@ func TestSocket(t *testing.T) {
 				t.Error("the poll was answered")
 			}
 		}()
-		eventually(t, "the poll waits", func() bool { return s.hubs.of(acme).polled() })
+		eventually(t, "the poll waits", s.polled)
 		cancel()
 		<-ended
-		eventually(t, "the poll has ended", func() bool { return !s.hubs.of(acme).polled() })
+		eventually(t, "the poll has ended", func() bool { return !s.polled() })
 		m.say(acme, evt(1), "still here")
 		equal(t, texts(w.next().Lines), []string{"still here"})
 	})
@@ -174,7 +174,7 @@ func TestSocket(t *testing.T) {
 		w := s.dial(t, "acme")
 		w.sub("g1", feed.Cursor{}, 0)
 		w.next()
-		s.hubs.of(acme).Counted(broadcast.Count{Game: acme, Process: "other", Watchers: 41})
+		s.hubs.open()[0].Counted(broadcast.Count{Game: acme, Process: "other", Watchers: 41})
 		watchers := func(n int) func(watch.Frame) bool {
 			return func(f watch.Frame) bool { return f.T == "tick" && f.Games[0].Watchers == n }
 		}
@@ -228,10 +228,17 @@ func (s *site) open() int {
 	return len(s.outlets.open)
 }
 
-func (h *hub) polled() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.pollers > 0
+// polled reports whether a poll waits in a hub.
+func (s *site) polled() bool {
+	for _, h := range s.hubs.open() {
+		h.mu.Lock()
+		waits := h.moved != nil && h.users > 0
+		h.mu.Unlock()
+		if waits {
+			return true
+		}
+	}
+	return false
 }
 
 func TestSlowWatcher(t *testing.T) {

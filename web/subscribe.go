@@ -13,6 +13,7 @@ const (
 	maxClientFrame = 16 << 10 // bytes; a token is the largest part of any
 	maxMisread     = 10       // frames that are not understood
 	maxGames       = 500      // on one socket
+	framesASecond  = 100      // as many as are taken at once when all games are subscribed may come faster
 	defaultLimit   = 100      // lines of a snapshot or a page
 	maxLimit       = 500
 )
@@ -68,7 +69,9 @@ func (s *Server) subscribe(w *watcher, in clientFrame) {
 		w.say(errorFrame(errTooMany, fmt.Sprintf("at most %d games on one socket", maxGames), game))
 		return
 	}
-	next := &sub{hub: s.hubs.of(feed.GameKey{Tenant: w.tenant, Game: id}), watcher: w, limit: in.Limit}
+	h := s.hubs.of(feed.GameKey{Tenant: w.tenant, Game: id})
+	defer h.release()
+	next := &sub{hub: h, watcher: w, limit: in.Limit}
 	if in.Since != "" {
 		if next.cursor, err = feed.ParseCursor(in.Since); err != nil {
 			next.reset = resetCursor
@@ -80,7 +83,7 @@ func (s *Server) subscribe(w *watcher, in clientFrame) {
 		before.hub.leave(before)
 	}
 	if ok {
-		next.hub.join(next)
+		h.join(next)
 	}
 }
 

@@ -1,0 +1,258 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"pgregory.net/rapid"
+
+	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/broadcast"
+	"github.com/codemojex/feedrenderer/watch"
+)
+
+// bench drives a hub one step at a time: nothing runs but what a test calls.
+type bench struct {
+	t       *rapid.T
+	m       *model
+	h       *hub
+	flight  []broadcast.Message // published and not yet delivered
+	spies   []*spy
+	cursors []feed.Cursor // of the past, to resume from
+	epoch   int
+}
+
+// spy is a watcher and the state that its frames made.
+type spy struct {
+	w     *watcher
+	state watch.State
+	part  bool // it resumed, and holds what changed since then
+}
+
+func newBench(t *rapid.T) *bench {
+	meter, err := newMeter(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, m: newModel(acme), epoch: 1}
+	b.h = &hub{
+		key: acme, table: b.m, times: Times{Park: 1, Header: 1, Counts: time.Second}, log: slog.New(slog.DiscardHandler), meter: meter,
+		unseen: func(feed.GameKey) {}, subscribed: func() {}, wake: make(chan struct{}, 1),
+		live: map[*sub]struct{}{}, waiting: map[*sub]struct{}{}, elsewhere: map[string]heard{},
+	}
+	b.m.listeners[acme] = []broadcast.Listener{b}
+	return b
+}
+
+// The bench listens in the hub's place, and lets go of messages when it likes.
+func (b *bench) Subscribed()             {}
+func (b *bench) Counted(broadcast.Count) {}
+func (b *bench) Rang(m broadcast.Message) {
+	m.Bare = rapid.IntRange(0, 5).Draw(b.t, "bare") == 0
+	if m.Bare {
+		m.Lines = nil
+	}
+	b.flight = append(b.flight, m)
+}
+
+func (b *bench) commit() {
+	texts := map[feed.ID]string{}
+	for range rapid.IntRange(1, 3).Draw(b.t, "lines") {
+		texts[evt(rapid.IntRange(1, 40).Draw(b.t, "evt"))] = fmt.Sprint(rapid.Int().Draw(b.t, "text"))
+	}
+	b.m.commit(acme, texts)
+}
+
+// deliver lets a message of the flight arrive: the oldest or another, once or twice, or never.
+func (b *bench) deliver() {
+	if len(b.flight) == 0 {
+		return
+	}
+	i := 0
+	if rapid.IntRange(0, 2).Draw(b.t, "overtake") == 0 {
+		i = rapid.IntRange(0, len(b.flight)-1).Draw(b.t, "message")
+	}
+	message := b.flight[i]
+	switch rapid.IntRange(0, 9).Draw(b.t, "fate") {
+	case 0: // lost
+	case 1: // doubled
+		b.h.Rang(message)
+		b.h.Rang(message)
+	case 2: // doubled, the second comes late
+		b.h.Rang(message)
+		b.flight = append(b.flight, message)
+	default:
+		b.h.Rang(message)
+	}
+	b.flight = slices.Delete(b.flight, i, i+1)
+}
+
+// renew begins a new epoch in which the same lines stand under versions of their own.
+func (b *bench) renew() {
+	b.epoch++
+	b.m.set(func(m *model) {
+		old := m.games[acme]
+		next := &modelGame{epoch: fmt.Sprintf("e%d", b.epoch), lines: map[feed.ID]feed.View{}}
+		for evt, line := range old.lines {
+			next.ver++
+			line.Ver = next.ver
+			next.lines[evt] = line
+		}
+		m.games[acme] = next
+	})
+}
+
+func (b *bench) sweep() {
+	heads, err := b.m.Heads(b.t.Context(), []feed.GameKey{acme})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.h.swept(heads[0])
+}
+
+// read lets the hub read as long as it has to, at most n times. It must come to rest.
+func (b *bench) read(n int) {
+	for range n {
+		do, _ := b.h.next(time.Now().Add(time.Second))
+		if do == nil {
+			return
+		}
+		do(context.Background())
+	}
+}
+
+func (b *bench) join() {
+	bound := rapid.SampledFrom([]int{1 << 20, 1 << 20, 2000}).Draw(b.t, "bound")
+	w := newWatcher("acme", bound)
+	s := &sub{hub: b.h, watcher: w, limit: 500}
+	spy := &spy{w: w, state: watch.State{Game: acme.Game}}
+	switch rapid.IntRange(0, 3).Draw(b.t, "since") {
+	case 0:
+		if len(b.cursors) > 0 {
+			s.cursor = rapid.SampledFrom(b.cursors).Draw(b.t, "cursor")
+		}
+	case 1:
+		s.cursor = feed.Cursor{Epoch: "e9", Ver: rapid.Int64Range(0, 100).Draw(b.t, "odd")}
+	}
+	spy.state.Cursor, spy.part = s.cursor, s.cursor != feed.Cursor{}
+	s.sent = s.cursor
+	w.add(s)
+	b.h.join(s)
+	b.spies = append(b.spies, spy)
+}
+
+// drain lets a watcher write all it has.
+func (b *bench) drain(s *spy) {
+	for range 100 {
+		next := s.w.take()
+		for _, f := range next.frames {
+			got, err := watch.ParseFrame(f.bytes)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			if s.state.Apply(got) {
+				b.t.Fatalf("gap: at %v came %s", s.state.Cursor, f.bytes)
+			}
+			s.part = s.part && got.T != "snap"
+			if got.T == "lines" || got.T == "delta" {
+				above := got.From
+				for _, line := range got.Lines {
+					if line.Ver <= above || line.Ver > got.To {
+						b.t.Fatalf("line of version %d after %d in %s", line.Ver, above, f.bytes)
+					}
+					above = line.Ver
+				}
+			}
+		}
+		if s.state.Cursor.Ver > 0 {
+			b.cursors = append(b.cursors, s.state.Cursor)
+		}
+		if next.close != nil {
+			s.w.leave()
+			b.spies = slices.DeleteFunc(b.spies, func(each *spy) bool { return each == s })
+			return
+		}
+		if next.lost == nil {
+			return
+		}
+		b.h.resume(next.lost)
+		b.read(20)
+	}
+	b.t.Fatal("a watcher never comes to rest")
+}
+
+// TestHub plays commits, and messages that are lost, doubled, overtaken and bare, new epochs, watchers that come, resume,
+// lag and leave: each is sent an unbroken chain, and has in the end what the table has.
+func TestHub(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		b := newBench(t)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 12).Draw(t, "step") {
+			case 0, 1, 2, 3:
+				b.commit()
+			case 4, 5, 6, 7:
+				b.deliver()
+			case 8:
+				b.read(rapid.IntRange(1, 3).Draw(t, "reads"))
+			case 9:
+				b.join()
+			case 10:
+				if len(b.spies) > 0 {
+					b.drain(rapid.SampledFrom(b.spies).Draw(t, "watcher"))
+				}
+			case 11:
+				b.sweep()
+			case 12:
+				switch rapid.IntRange(0, 5).Draw(t, "rare") {
+				case 0:
+					b.renew()
+				case 1: // a message that promises what never comes
+					g := b.m.games[acme]
+					b.h.Rang(broadcast.Message{Game: acme, Epoch: g.epoch, From: g.ver + 5, To: g.ver + 1000, Bare: true})
+				case 2:
+					if len(b.spies) > 0 {
+						gone := rapid.SampledFrom(b.spies).Draw(t, "leaver")
+						gone.w.leave()
+						b.spies = slices.DeleteFunc(b.spies, func(each *spy) bool { return each == gone })
+					}
+				}
+			}
+		}
+		b.sweep()
+		b.read(50)
+		for _, s := range slices.Clone(b.spies) {
+			b.drain(s)
+		}
+		b.read(50)
+		if do, _ := b.h.next(time.Now()); do != nil {
+			t.Fatal("the hub does not come to rest")
+		}
+		for _, s := range slices.Clone(b.spies) {
+			b.drain(s)
+		}
+		g := b.m.games[acme]
+		want, _ := g.newest(500)
+		for _, s := range b.spies {
+			if s.state.Cursor != (feed.Cursor{Epoch: g.epoch, Ver: g.ver}) {
+				t.Fatalf("stands at %v, the table at %s:%d", s.state.Cursor, g.epoch, g.ver)
+			}
+			for _, line := range s.state.Lines { // one that resumed holds a part
+				if !slices.ContainsFunc(want, func(w feed.View) bool { return w.Evt == line.Evt && w.Ver == line.Ver && w.Text == line.Text }) {
+					t.Fatalf("holds %v, which the table has not", line)
+				}
+			}
+			if !s.part && len(s.state.Lines) != len(want) {
+				t.Fatalf("holds %d lines, the table %d", len(s.state.Lines), len(want))
+			}
+		}
+		if n := len(b.h.live); n != len(b.spies) || len(b.h.waiting) != 0 {
+			t.Fatalf("%d live and %d waiting of %d", n, len(b.h.waiting), len(b.spies))
+		}
+	})
+}
