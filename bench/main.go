@@ -30,6 +30,8 @@ type benchmark struct {
 var benchmarks = []benchmark{
 	{"drain", "a backlog of 100 000 entries over 50 games: the whole renderer beside a plain loop (read a batch, one upsert, XACK)", drain},
 	{"drain_line", "a backlog of 200 000 entries over 200 games: the whole renderer beside a straight line of the cheapest stages, and beside a pipeline entry by entry", drainLine},
+	{"apply", "batches of 500 rows, of one game, over 200 and applied before: the product's write beside a plain upsert into the same table", apply},
+	{"idle", "one entry on an idle system, XADD to a frame in a Go client, beside the bare round trips that it needs", idle},
 	{"latency", "XADD to a row on a page in a browser, and to a frame in a Go client, beside XADD to a blocked read", latency},
 }
 
