@@ -36,14 +36,14 @@ create table lines (
   game      text collate "C" not null,
   evt       bigint  not null,
   ver       bigint  not null check (ver > 0),
-  points    double precision,                -- what the base alone scores; see line_points
+  points    double precision,                -- feed.Points in a game of unknown mode
   amend_by  bigint  not null default -1,     -- EVT id of the correction or retraction
   amend_kv  integer not null default -1,
   base_kv   integer not null default -1,     -- version of the base's kind; -1 where there is no base
   public    boolean not null default false,  -- there is a base, and it is no score
   modal     boolean not null default false,  -- the base has fields that are shown in one mode only
   retracted boolean not null default false,
-  actor     text,                            -- whom the base alone names; see line_actor
+  actor     text,                            -- feed.View's actor, likewise
   base      jsonb,
   amendment jsonb,
   base_raw  bytea,                           -- fields of the events as they came: for operators and for rendering anew

@@ -9,50 +9,52 @@ create view server_epoch as
   from pg_control_system();
 grant select on server_epoch to feedrenderer_render, feedrenderer_web;
 
--- The value of a field as feed.Fold shows it: null where the line's kind does not show it, or not in this mode.
+-- The value of a field as feed.Fold shows it: null where the line's kind does not show it, or not in this mode. One plain
+-- expression, so that the planner takes it in where it is used.
 -- +goose StatementBegin
 create function line_field(base jsonb, amendment jsonb, mode text, field text) returns text
 language sql immutable parallel safe
-begin atomic
-  select coalesce(amendment -> 'fields' ->> field, base -> 'fields' ->> field)
-  where base -> 'show' ? field
-    and (base -> 'only' is null
-      or base -> 'only' -> mode ? field
-      or not exists (select from jsonb_each(base -> 'only') as o (mode, fields) where o.fields ? field));
+return case
+  when base -> 'show' ? field
+    and (base -> 'only' is null or base -> 'only' -> mode ? field or not jsonb_path_query_array(base, '$.only.*[*]') ? field)
+  then coalesce(amendment -> 'fields' ->> field, base -> 'fields' ->> field)
 end;
 -- +goose StatementEnd
 
--- feed.View's actor, where it may differ from column actor: of lines that are amended or depend on the mode.
--- +goose StatementBegin
-create function line_actor(base jsonb, amendment jsonb, mode text) returns text
-language sql immutable parallel safe
-begin atomic
-  select line_field(base, amendment, mode, base ->> 'actor');
-end;
--- +goose StatementEnd
-
--- feed.Points, likewise.
+-- feed.Points of a line that is not retracted.
 -- +goose StatementBegin
 create function line_points(base jsonb, amendment jsonb, mode text) returns double precision
-language sql immutable parallel safe
-begin atomic
-  select value::double precision * factor
-  from (select no, line_field(base, amendment, mode, term ->> 'field') as value, (term ->> 'factor')::double precision as factor
-        from jsonb_array_elements(base -> 'score') with ordinality as t (term, no)) as terms
-  where length(value) <= 15 and value ~ '^-?[0-9]+(\.[0-9]+)?$'
-  order by no limit 1;
-end;
+language plpgsql immutable parallel safe
+as $$
+declare
+  value text;
+begin
+  for i in 0 .. coalesce(jsonb_array_length(base -> 'score'), 0) - 1 loop
+    value := line_field(base, amendment, mode, base -> 'score' -> i ->> 'field');
+    if length(value) <= 15 and value ~ '^-?[0-9]+(\.[0-9]+)?$' then
+      return value::double precision * (base -> 'score' -> i ->> 'factor')::double precision;
+    end if;
+  end loop;
+  return null;
+end $$;
 -- +goose StatementEnd
 
 -- Whether a text is found in what the line shows: the values of its fields, and the text of its amendment.
 -- +goose StatementBegin
 create function line_says(base jsonb, amendment jsonb, mode text, q text) returns boolean
-language sql immutable parallel safe
-begin atomic
-  select coalesce(strpos(lower(amendment ->> 'text'), lower(q)) > 0, false)
-      or exists (select from jsonb_array_elements_text(base -> 'show') as s (field)
-                 where strpos(lower(line_field(base, amendment, mode, s.field)), lower(q)) > 0);
-end;
+language plpgsql immutable parallel safe
+as $$
+begin
+  if strpos(lower(amendment ->> 'text'), lower(q)) > 0 then
+    return true;
+  end if;
+  for i in 0 .. coalesce(jsonb_array_length(base -> 'show'), 0) - 1 loop
+    if strpos(lower(line_field(base, amendment, mode, base -> 'show' ->> i)), lower(q)) > 0 then
+      return true;
+    end if;
+  end loop;
+  return false;
+end $$;
 -- +goose StatementEnd
 
 -- How far games of any tenants have come: what the sweep of a web process asks each second for all it watches.

@@ -168,20 +168,18 @@ func (b *batch) addLines() {
 		l.no = append(l.no, int32(no)) // #nosec G115 -- at most one a line of the batch
 		l.ordinals = append(l.ordinals, int64(i-b.first[no-1]+1))
 		l.evts = append(l.evts, int64(r.Key.evt))
-		l.addBase(&r.First)
+		l.addBase(&r.First, r.Second.Value.value)
 		l.addAmendment(&r.Second)
 	}
 }
 
-func (l *lineColumns) addBase(r *dedup.Register[part[feed.Base]]) {
+func (l *lineColumns) addBase(r *dedup.Register[part[feed.Base]], amendment *feed.Amendment) {
 	version, public, modal, actor, points := int32(-1), false, false, "", math.NaN()
 	if base := r.Value.value; r.Present {
 		version = int32(r.Stamp.Version) // #nosec G115 -- checked by encode
 		public, modal = base.Visibility == feed.Public, len(base.Only) > 0
-		if slices.Contains(base.Show, base.Actor) {
-			actor = base.Fields[base.Actor]
-		}
-		if n, ok := feed.Points(feed.ModeUnknown, base, nil); ok {
+		actor = actorOf(base, amendment)
+		if n, ok := feed.Points(feed.ModeUnknown, base, amendment); ok {
 			points = n
 		}
 	}
@@ -192,6 +190,19 @@ func (l *lineColumns) addBase(r *dedup.Register[part[feed.Base]]) {
 	l.points = append(l.points, points)
 	l.bases = append(l.bases, r.Value.json)
 	l.baseRaws = append(l.baseRaws, r.Value.raw)
+}
+
+// actorOf is the actor that feed.Fold gives in a game of unknown mode. Where that depends on the mode, reads fold anew.
+func actorOf(base *feed.Base, amendment *feed.Amendment) string {
+	if !slices.Contains(base.Show, base.Actor) {
+		return ""
+	}
+	if amendment != nil {
+		if actor, ok := amendment.Fields[base.Actor]; ok {
+			return actor
+		}
+	}
+	return base.Fields[base.Actor]
 }
 
 func (l *lineColumns) addAmendment(r *dedup.Register[part[feed.Amendment]]) {

@@ -12,19 +12,19 @@ import (
 )
 
 // tallySQL derives counts and board of each game of "g" from the lines that may be seen and are not retracted. The
-// columns actor and points hold where no amendment and no mode has a say; elsewhere the functions fold.
+// columns actor and points hold where the mode has no say; elsewhere the line is folded.
 const tallySQL = `
 select g.game, g.title, g.status, g.status_by, g.mode, g.pool, g.ends_at, g.started_by, g.released, g.seed || (select epoch from server_epoch), g.ver,
   tally.lines, tally.players, tally.board
 from g cross join lateral (
   with told as (
-    select case when plain then actor else line_actor(base, amendment, g.mode) end as actor,
-      case when plain then points else line_points(base, amendment, g.mode) end as points
+    select case when modal then line_field(base, amendment, g.mode, base ->> 'actor') else actor end as actor,
+      case when modal then line_points(base, amendment, g.mode) else points end as points
     from (
-      select amend_by < 0 and not modal as plain, actor, points, base, amendment from lines as l
+      select modal, actor, points, base, amendment from lines as l
       where g.released and l.tenant = $1 and l.game = g.game and l.evt > g.floor and base_kv >= 0 and not retracted
       union all
-      select amend_by < 0 and not modal, actor, points, base, amendment from lines as l
+      select modal, actor, points, base, amendment from lines as l
       where not g.released and l.tenant = $1 and l.game = g.game and l.evt > g.floor and public and not retracted
     ) as l
   ),

@@ -46,7 +46,7 @@ p as (
 	pageFilterSQL = ` and l.evt between $3 and $4 and l.evt > (select floor from g)
       and ($6 = '' and $7 = '' and $8 = '' or not l.retracted)
       and ($6 = '' or l.base ->> 'kind' = $6)
-      and ($7 = '' or $7 = case when l.amend_by < 0 and not l.modal then l.actor else line_actor(l.base, l.amendment, (select mode from g)) end)
+      and ($7 = '' or $7 = case when l.modal then line_field(l.base, l.amendment, (select mode from g), l.base ->> 'actor') else l.actor end)
       and ($8 = '' or line_says(l.base, l.amendment, (select mode from g), $8))`
 	pageEndSQL = ` limit $5)
 )

@@ -133,7 +133,8 @@ func (n plan) faults(p planned, sorted bool) []string {
 	case strings.HasSuffix(n.NodeType, "Sort"):
 		sorted = true
 	}
-	if columns := p.indexes[n.Index]; n.Relation != "" && n.NodeType != "ModifyTable" {
+	reads := n.Relation != "" && n.NodeType != "ModifyTable" && n.NodeType != "Bitmap Heap Scan" // the index of that is below it
+	if columns := p.indexes[n.Index]; reads || n.Index != "" {
 		if columns == nil {
 			faults = append(faults, fmt.Sprintf("%s of %s by index %q", n.NodeType, n.Relation, n.Index))
 		}
@@ -142,7 +143,7 @@ func (n plan) faults(p planned, sorted bool) []string {
 				faults = append(faults, fmt.Sprintf("%s by %s with %s, which leaves %s out", n.NodeType, n.Index, n.Condition, column))
 			}
 		}
-		if p.ordered && sorted && n.Relation == "lines" {
+		if p.ordered && sorted && strings.HasPrefix(n.Index, "lines") {
 			faults = append(faults, "all lines by "+n.Index+" are sorted before the limit")
 		}
 	}

@@ -12,7 +12,8 @@ package timeline
 //	stored  the lines that changed
 //
 // Every game of the batch answers with its range of versions, every changed line with its own; both registers come back
-// where the row now has both, since the caller may hold only one of them.
+// where the row now has both, since the caller may hold only one of them. What a line says of actor and points is worked
+// out by the caller, or here where the row has a register that the caller does not hold.
 const storeSQL = `
 with server as materialized (select epoch from server_epoch),
 g as materialized (
@@ -90,8 +91,14 @@ stored as (
     base_kv = greatest(excluded.base_kv, t.base_kv),
     public = case when excluded.base_kv > t.base_kv then excluded.public else t.public end,
     modal = case when excluded.base_kv > t.base_kv then excluded.modal else t.modal end,
-    actor = case when excluded.base_kv > t.base_kv then excluded.actor else t.actor end,
-    points = case when excluded.base_kv > t.base_kv then excluded.points else t.points end,
+    actor = case when excluded.amend_by < 0 and t.amend_by < 0 then excluded.actor
+      else (select line_field(base, amendment, '', base ->> 'actor') from (select
+          case when excluded.base_kv > t.base_kv then excluded.base else t.base end as base,
+          case when (excluded.amend_by, excluded.amend_kv) > (t.amend_by, t.amend_kv) then excluded.amendment else t.amendment end as amendment) as m) end,
+    points = case when excluded.amend_by < 0 and t.amend_by < 0 then excluded.points
+      else (select line_points(base, amendment, '') from (select
+          case when excluded.base_kv > t.base_kv then excluded.base else t.base end as base,
+          case when (excluded.amend_by, excluded.amend_kv) > (t.amend_by, t.amend_kv) then excluded.amendment else t.amendment end as amendment) as m) end,
     base = case when excluded.base_kv > t.base_kv then excluded.base else t.base end,
     base_raw = case when excluded.base_kv > t.base_kv then excluded.base_raw else t.base_raw end,
     amend_by = greatest(excluded.amend_by, t.amend_by),
