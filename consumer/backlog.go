@@ -41,42 +41,74 @@ func (p *partition) receiveBacklog(streams []*stream, count int, byKey map[strin
 		}
 		p.mu.Unlock()
 		p.s.c.count.backlog.Add(int64(len(entries)))
-		entries = p.condemned(entries)
+		p.enqueue(entries)
 		p.mu.Lock()
-		for _, e := range entries {
-			p.add(e)
-		}
 		s.cursor = page[len(page)-1].id
 		if len(page) < count && s.phase == phaseBacklog {
 			s.phase = phaseNew
 		}
-		p.cond.Broadcast()
 		p.mu.Unlock()
 	}
 }
 
-// attempts asks for the delivery counts of pages of entries that are pending under our name, one ranged XPENDING a page.
-// A page whose counts could not be had is nil.
+// attempts asks for the delivery counts of pages of entries that are pending under our name, by one ranged XPENDING a
+// page, more only where much else of ours stands between. Pages are in the order of their ids. A page whose counts could
+// not be had is nil.
 func (p *partition) attempts(ctx context.Context, streams []*stream, pages [][]rawEntry) []map[string]int64 {
 	s := p.s
 	cmds := make([]valkey.Completed, len(streams))
+	most := make([]int64, len(streams))
 	p.mu.Lock()
 	for i, st := range streams {
-		page := pages[i]
-		// Others of ours may stand between: what is in hand and what is delayed.
-		most := int64(len(page) + len(st.inHand) + st.delayed)
-		cmds[i] = s.cmd.B().Xpending().Key(st.key).Group(s.cfg.Group).Start(page[0].id).End(page[len(page)-1].id).
-			Count(most).Consumer(s.name).Build()
+		most[i] = int64(len(pages[i]) + len(st.inHand) + st.delayed)
+		cmds[i] = s.counts(st.key, pages[i][0].id, pages[i], most[i])
 	}
 	p.mu.Unlock()
 	out := make([]map[string]int64, len(streams))
 	for i, res := range s.cmd.DoMulti(ctx, cmds...) {
-		counts, err := s.pending(res)
-		if err != nil {
-			s.c.count.failures.Add(1)
-			continue
+		counts := map[string]int64{}
+		for last := ""; ; {
+			n, to, err := readCounts(res, counts)
+			if err != nil {
+				s.c.count.failures.Add(1)
+				break
+			}
+			if n < most[i] || to == last {
+				out[i] = counts
+				break
+			}
+			last = to
+			res = s.cmd.Do(ctx, s.counts(streams[i].key, "("+to, pages[i], most[i]))
 		}
-		out[i] = counts
 	}
 	return out
+}
+
+func (s *session) counts(key, from string, page []rawEntry, most int64) valkey.Completed {
+	return s.cmd.B().Xpending().Key(key).Group(s.cfg.Group).Start(from).End(page[len(page)-1].id).Count(most).
+		Consumer(s.name).Build()
+}
+
+// readCounts adds the rows of an extended XPENDING to counts; it returns how many there were, and the last id.
+func readCounts(res valkey.ValkeyResult, counts map[string]int64) (n int64, last string, err error) {
+	rows, err := res.ToArray()
+	if err != nil {
+		return 0, "", err
+	}
+	for i := range rows {
+		row, err := rows[i].ToArray()
+		if err != nil {
+			return 0, "", err
+		}
+		if len(row) != 4 {
+			return 0, "", errShortReply
+		}
+		if last, err = row[0].ToString(); err != nil {
+			return 0, "", err
+		}
+		if counts[last], err = row[3].AsInt64(); err != nil {
+			return 0, "", err
+		}
+	}
+	return int64(len(rows)), last, nil
 }

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -129,33 +130,10 @@ func (p *partition) renew(ctx context.Context) {
 // stillMine implements Message.StillMine.
 func (e *entry) stillMine(ctx context.Context) (bool, error) {
 	s := e.p.s
-	rows, err := s.pending(s.cmd.Do(ctx, s.cmd.B().Xpending().Key(e.s.key).Group(s.cfg.Group).
-		Start(e.msg.EntryID).End(e.msg.EntryID).Count(1).Consumer(s.name).Build()))
+	self := []rawEntry{{id: e.msg.EntryID}}
+	n, _, err := readCounts(s.cmd.Do(ctx, s.counts(e.s.key, e.msg.EntryID, self, 1)), map[string]int64{})
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("whose is %s of %s: %w", e.msg.EntryID, e.s.key, err)
 	}
-	return len(rows) == 1, nil
-}
-
-// pending reads the rows of an extended XPENDING: delivery counts by entry id.
-func (s *session) pending(res valkey.ValkeyResult) (map[string]int64, error) {
-	rows, err := res.ToArray()
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[string]int64, len(rows))
-	for i := range rows {
-		row, err := rows[i].ToArray()
-		if err != nil || len(row) != 4 {
-			return nil, err
-		}
-		id, err := row[0].ToString()
-		if err != nil {
-			return nil, err
-		}
-		if out[id], err = row[3].AsInt64(); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return n == 1, nil
 }

@@ -35,7 +35,7 @@ func newPartition(s *session) *partition {
 	p := &partition{
 		s: s, limit: [2]int{each - again, again}, byteLimit: max(1, cfg.MaxInFlightBytes/cfg.Workers),
 		streams: map[string]*stream{}, average: 256,
-		ratio: ratio{base: cfg.Ratio, now: cfg.Ratio}, alarm: make(chan struct{}, 1),
+		ratio: ratio{base: cfg.Ratio, now: cfg.Ratio, streak: cfg.Ratio}, alarm: make(chan struct{}, 1),
 	}
 	p.cond = sync.NewCond(&p.mu)
 	return p
@@ -155,7 +155,7 @@ func (p *partition) pick(l lane) *run {
 			break
 		}
 	}
-	if l == laneNew && p.queues[laneAgain].waiting() {
+	if l == laneNew {
 		p.ratio.streak++
 	}
 	r.live = len(r.entries)
@@ -169,7 +169,7 @@ func (p *partition) pick(l lane) *run {
 // partition's mutex.
 type ratio struct {
 	base, now int
-	streak    int   // new batches since the last reclaimed one, while both waited
+	streak    int   // new batches since the last reclaimed one
 	handled   int64 // reclaimed entries handed to the handler since the last full pass
 	settled   int64 // of those: settled
 }

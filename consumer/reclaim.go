@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	reclaimPage  = 100 // entries a page at most; XAUTOCLAIM looks at ten times as many rows
-	smallestPage = 10
+	smallestPage = 10  // entries; XAUTOCLAIM looks at ten times as many rows. The largest is a batch
 	passPages    = 100 // pages of one stream in one beat; the next beat goes on where it stopped
 )
 
 // reclaim is the partition's second source of work: retries when they are due, and, each beat, what other consumers, or
 // lost replies, left pending for longer than min-idle. It adds to the reclaimed lane only what that has room for.
 func (p *partition) reclaim() {
-	page := reclaimPage
+	page := p.s.cfg.BatchSize
 	beat := time.NewTimer(jittered(p.s.cfg.Beat))
 	defer beat.Stop()
 	alarm := time.NewTimer(time.Hour)
@@ -27,7 +26,7 @@ func (p *partition) reclaim() {
 		if !ok {
 			return
 		}
-		ids, next := p.due(min(room, reclaimPage))
+		ids, next := p.due(room)
 		p.claimDue(ids)
 		wait := time.Hour
 		if !next.IsZero() {
@@ -41,9 +40,9 @@ func (p *partition) reclaim() {
 		case <-alarm.C:
 		case <-beat.C:
 			if p.pass(page) {
-				page = reclaimPage
+				page = p.s.cfg.BatchSize
 			} else {
-				page = max(smallestPage, page/2)
+				page = min(page, max(smallestPage, page/2))
 			}
 			if beats%10 == 0 {
 				p.expel()
@@ -195,11 +194,11 @@ func (p *partition) receiveAgain(streams []*stream, pages [][]rawEntry, now time
 		var entries []*entry
 		p.mu.Lock()
 		for _, raw := range pages[i] {
-			if known, ok := st.inHand[raw.id]; ok {
-				known.touched = now
+			count, ok := attempts[i][raw.id]
+			if known := st.inHand[raw.id]; known != nil {
+				known.touched, known.again = now, count
 				continue
 			}
-			count, ok := attempts[i][raw.id]
 			if !ok || raw.trimmed {
 				continue
 			}
@@ -208,15 +207,20 @@ func (p *partition) receiveAgain(streams []*stream, pages [][]rawEntry, now time
 		}
 		p.mu.Unlock()
 		n += len(entries)
-		entries = p.condemned(entries)
-		p.mu.Lock()
-		for _, e := range entries {
-			p.add(e)
-		}
-		p.cond.Broadcast()
-		p.mu.Unlock()
+		p.enqueue(entries)
 	}
 	return n
+}
+
+// enqueue queues entries that were delivered again, but for those that are condemned.
+func (p *partition) enqueue(entries []*entry) {
+	entries = p.condemned(entries)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range entries {
+		p.add(e)
+	}
+	p.cond.Broadcast()
 }
 
 // parseAutoclaim takes XAUTOCLAIM's reply apart; next is "" at the end of the pending list.

@@ -3,6 +3,7 @@ package consumer
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"time"
 )
 
@@ -38,8 +39,8 @@ func (p *partition) postpone(list []delayedEntry) {
 	}
 	codes := p.s.holdAll(context.Background(), byStream)
 	now := time.Now()
+	var again []*entry
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for s, entries := range of {
 		for i, d := range entries {
 			p.release(d.e)
@@ -49,6 +50,11 @@ func (p *partition) postpone(list []delayedEntry) {
 			}
 			switch codes[s][i] {
 			case holdDone:
+				if d.e.again > 0 { // it was due already, and the beat was first
+					e := p.entry(s, rawEntry{id: d.e.msg.EntryID, fields: d.e.msg.Fields}, d.e.again, laneAgain, time.Time{})
+					again = append(again, &e)
+					continue
+				}
 				// The server's clock has whole milliseconds: being late by two never asks too early.
 				p.sleepOn(s, d.e.msg.EntryID, now.Add(d.d+2*time.Millisecond))
 			case holdLost:
@@ -62,6 +68,8 @@ func (p *partition) postpone(list []delayedEntry) {
 		}
 	}
 	p.cond.Broadcast()
+	p.mu.Unlock()
+	p.enqueue(again)
 }
 
 // sleepOn puts an entry on our timer. The mutex is held.
@@ -104,6 +112,11 @@ func (p *partition) due(n int) (ids map[*stream][]string, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
+	defer func() {
+		for _, list := range ids { // the order of the pending list
+			slices.SortFunc(list, compareIDs)
+		}
+	}()
 	for len(p.delays) > 0 {
 		if p.delays[0].at.After(now) || n == 0 {
 			return ids, p.delays[0].at

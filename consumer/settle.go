@@ -19,7 +19,7 @@ func (p *partition) settle(r *run, verdicts []Verdict) {
 	p.mu.Lock()
 	for i, e := range r.entries {
 		v := verdicts[i]
-		e.run = nil
+		e.run, e.again = nil, 0
 		if e.lost && v.kind != KindAck {
 			p.release(e)
 			e.drop() // whoever has it now decides

@@ -66,6 +66,7 @@ type entry struct {
 	suspect bool      // its last chance: it runs alone
 	touched time.Time // when the server last began to count its idle time, at the earliest
 	lost    bool
+	again   int64                   // attempts, if the beat delivered it to us once more while its retry was being written down
 	run     *run                    // the handler run it is in
 	cancel  context.CancelCauseFunc // of the context made by watch
 }
