@@ -52,7 +52,7 @@ func apply(ctx context.Context, rig *rig, report *report) (err error) {
 	upsert := func(lines []feed.Line) error {
 		rows := newRows(len(lines))
 		for i := range lines {
-			if err := rows.addLine(&lines[i]); err != nil {
+			if err := rows.add(&lines[i]); err != nil {
 				return err
 			}
 		}

@@ -63,10 +63,14 @@ func (r *rig) renderer(name string, report *report, b *backlog) contestant {
 		}
 		begun, work := time.Now(), r.meter(server.cmd.Process.Pid)
 		report.add(name+", from launch to first read", "s", begun.Sub(launched).Seconds())
+		profiled := r.profile(ctx, server, label)
 		if err := b.untilSettled(ctx, r.client, label); err != nil {
 			return effort{}, fmt.Errorf("%w\n%s", err, server.log.Bytes())
 		}
 		spent := effort{time.Since(begun), work()}
+		if err := <-profiled; err != nil {
+			return effort{}, err
+		}
 		var lines int
 		if err := pool.QueryRow(ctx, `SELECT count(*) FROM lines WHERE tenant = 'bench'`).Scan(&lines); err != nil {
 			return effort{}, err

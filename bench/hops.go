@@ -112,7 +112,7 @@ func (h *hops) trip(ctx context.Context, report *report) error {
 		return err
 	}
 	row := newRows(1)
-	if err := row.addLine(&lines[0]); err != nil {
+	if err := row.add(&lines[0]); err != nil {
 		return err
 	}
 	total := 0.0

@@ -1,7 +1,7 @@
 // Command bench measures the renderer beside a yardstick in the same run: machines differ and are shared, so what counts
 // are the ratios. Without arguments it runs everything; with names it runs those.
 //
-//	go run . [-rounds n] [name ...]
+//	go run . [-rounds n] [-profiles folder] [name ...]
 //
 // It prints a Markdown table of medians with their least and greatest, and a line "RATIO <name> <value>" for each
 // comparison; every single reading is appended to results.jsonl.
@@ -31,6 +31,7 @@ var benchmarks = []benchmark{
 	{"drain", "a backlog of 100 000 entries over 50 games: the whole renderer beside a plain loop (read a batch, one upsert, XACK)", drain},
 	{"drain_line", "a backlog of 200 000 entries over 200 games: the whole renderer beside a straight line of the cheapest stages, and beside a pipeline entry by entry", drainLine},
 	{"apply", "batches of 500 rows, of one game, over 200 and applied before: the product's write beside a plain upsert into the same table", apply},
+	{"e2e", "30 % of the drain speed over 200 games, XADD to a frame in a Go client: the whole product beside the straight line", e2e},
 	{"idle", "one entry on an idle system, XADD to a frame in a Go client, beside the bare round trips that it needs", idle},
 	{"latency", "XADD to a row on a page in a browser, and to a frame in a Go client, beside XADD to a blocked read", latency},
 }
@@ -47,6 +48,7 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 3, "interleaved runs of each side")
+	profiles := flags.String("profiles", "", "folder for processor profiles of the renderer's drains")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	rig, err := newRig(ctx, *rounds)
+	rig, err := newRig(ctx, *rounds, *profiles)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/valkey-io/valkey-go"
 
-	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/render"
 )
 
@@ -37,16 +36,12 @@ func peerLoop(ctx context.Context, r *trial, entries int) error {
 }
 
 func oneEntry(ctx context.Context, r *trial, kinds *render.Kinds, stream string, entry valkey.XRangeSlice) error {
-	event, err := feed.Decode(stream, entry.ID, fieldsOf(entry))
-	if err != nil {
-		return err
-	}
-	line, _, err := kinds.Render(event)
+	line, err := lineOf(kinds, stream, entry)
 	if err != nil {
 		return err
 	}
 	row := newRows(1)
-	if err := row.addLine(&line); err != nil {
+	if err := row.add(&line); err != nil {
 		return err
 	}
 	if err := row.upsert(ctx, r.pool); err != nil {

@@ -25,6 +25,7 @@ import (
 // rig is what every benchmark stands on: private servers with their full durability, and the shipped binary.
 type rig struct {
 	rounds   int
+	profiles string // folder for processor profiles of drains; "": none
 	folder   string // holds the binary
 	binary   string
 	valkey   *servers.Valkey
@@ -37,8 +38,8 @@ type rig struct {
 	labels    int // given to runs so far
 }
 
-func newRig(ctx context.Context, rounds int) (_ *rig, err error) {
-	r := &rig{rounds: rounds}
+func newRig(ctx context.Context, rounds int, profiles string) (_ *rig, err error) {
+	r := &rig{rounds: rounds, profiles: profiles}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
@@ -122,7 +123,8 @@ func (r *rig) database(ctx context.Context) (databaseURL string, pool *pgxpool.P
 type process struct {
 	cmd    *exec.Cmd
 	log    bytes.Buffer
-	listen string // host:port of the public listener
+	listen  string // host:port of the public listener
+	private string // likewise
 }
 
 // serve starts `feedrenderer serve` on free ports, with the same settings that anybody gets, and more arguments.
@@ -135,7 +137,7 @@ func (r *rig) serve(ctx context.Context, databaseURL string, args ...string) (*p
 	if err != nil {
 		return nil, err
 	}
-	p := &process{listen: public}
+	p := &process{listen: public, private: private}
 	p.cmd = exec.CommandContext(ctx, r.binary, append([]string{"serve", "--listen", public, "--private-listen", private}, args...)...)
 	p.cmd.Env = append(os.Environ(), "VALKEY_URL="+r.valkey.URL, "DATABASE_URL="+databaseURL)
 	p.cmd.Stderr, p.cmd.Stdout = &p.log, &p.log

@@ -43,7 +43,11 @@ func straightLoop(ctx context.Context, r *trial, entries int) error {
 			ids := make([]string, 0, straightBatch)
 			rows := newRows(straightBatch)
 			for _, entry := range reply[stream] {
-				if err := rows.add(kinds, stream, entry); err != nil {
+				line, err := lineOf(kinds, stream, entry)
+				if err != nil {
+					return err
+				}
+				if err := rows.add(&line); err != nil {
 					return err
 				}
 				ids = append(ids, entry.ID)
@@ -89,19 +93,7 @@ FROM unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::boolean[], 
 ON CONFLICT (tenant, game, evt) DO UPDATE SET base_kv = excluded.base_kv, public = excluded.public, actor = excluded.actor,
   points = excluded.points, base = excluded.base, base_raw = excluded.base_raw`
 
-func (r *rows) add(kinds *render.Kinds, stream string, entry valkey.XRangeSlice) error {
-	event, err := feed.Decode(stream, entry.ID, fieldsOf(entry))
-	if err != nil {
-		return err
-	}
-	line, _, err := kinds.Render(event)
-	if err != nil {
-		return err
-	}
-	return r.addLine(&line)
-}
-
-func (r *rows) addLine(line *feed.Line) error {
+func (r *rows) add(line *feed.Line) error {
 	base, err := json.Marshal(line.Base)
 	if err != nil {
 		return err
@@ -121,6 +113,15 @@ func (r *rows) addLine(line *feed.Line) error {
 func (r *rows) upsert(ctx context.Context, pool *pgxpool.Pool) error {
 	_, err := pool.Exec(ctx, rowsUpsert, r.tenants, r.games, r.evts, r.versions, r.public, r.actors, r.points, r.bases, r.raws)
 	return err
+}
+
+func lineOf(kinds *render.Kinds, stream string, entry valkey.XRangeSlice) (feed.Line, error) {
+	event, err := feed.Decode(stream, entry.ID, fieldsOf(entry))
+	if err != nil {
+		return feed.Line{}, err
+	}
+	line, _, err := kinds.Render(event)
+	return line, err
 }
 
 func fieldsOf(entry valkey.XRangeSlice) iter.Seq2[string, string] {
