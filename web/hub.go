@@ -230,6 +230,17 @@ func (h *hub) await(ctx context.Context, since feed.Cursor) {
 	}
 }
 
+// since is what is remembered to have changed after a cursor.
+func (h *hub) since(cursor feed.Cursor) (to int64, lines []broadcast.Line, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if cursor.Epoch != h.recent.epoch {
+		return 0, nil, false
+	}
+	lines, ok = h.recent.since(cursor.Ver)
+	return h.recent.last, lines, ok
+}
+
 // release ends a use of the hub that [hubs.of] began.
 func (h *hub) release() {
 	h.mu.Lock()

@@ -2,12 +2,14 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/broadcast"
 	"github.com/codemojex/feedrenderer/feed/timeline"
 )
 
@@ -151,33 +153,61 @@ func (s *Server) changes(c echo.Context) error {
 	if p.err != nil {
 		return p.err
 	}
-	ctx := c.Request().Context()
-	page, err := s.config.Timeline.Changes(ctx, key, since, limit)
-	if err == nil && page.To == since.Ver && wait > 0 && !s.draining.Load() {
-		waiting, cancel := context.WithTimeout(ctx, wait)
-		stop := context.AfterFunc(s.leaving, cancel)
-		h := s.hubs.of(key)
-		h.await(waiting, since)
-		h.release()
-		stop()
-		cancel()
-		if ctx.Err() == nil {
-			page, err = s.config.Timeline.Changes(ctx, key, since, limit)
-		}
-	}
+	answer, err := s.changed(c.Request().Context(), key, since, limit)
 	if err != nil {
 		return err
 	}
+	if answer.To == since.Ver && wait > 0 && !s.draining.Load() {
+		answer, err = s.await(c.Request().Context(), key, since, limit, wait)
+		if err != nil {
+			return err
+		}
+	}
 	c.Response().Header().Set("Cache-Control", "no-store")
-	return c.JSON(http.StatusOK, struct {
-		T     string      `json:"t"`
-		Game  feed.GameID `json:"g"`
-		Epoch string      `json:"epoch"`
-		From  int64       `json:"from"`
-		To    int64       `json:"to"`
-		Lines []feed.View `json:"lines"`
-		More  bool        `json:"more"` // ask again at once, since epoch:to
-	}{"delta", key.Game, page.Epoch, page.From, page.To, orEmpty(page.Lines), page.More})
+	return c.JSON(http.StatusOK, answer)
+}
+
+// delta is the frame of that name, and whether there is more: then ask again at once, since epoch:to.
+type delta struct {
+	T     string            `json:"t"`
+	Game  feed.GameID       `json:"g"`
+	Epoch string            `json:"epoch"`
+	From  int64             `json:"from"`
+	To    int64             `json:"to"`
+	Lines []json.RawMessage `json:"lines"`
+	More  bool              `json:"more"`
+}
+
+func newDelta(game feed.GameID, since feed.Cursor, to int64, lines []broadcast.Line, more bool) delta {
+	out := delta{"delta", game, since.Epoch, since.Ver, to, make([]json.RawMessage, len(lines)), more}
+	for i := range lines {
+		out.Lines[i] = lines[i].JSON
+	}
+	return out
+}
+
+// changed asks the table what changed.
+func (s *Server) changed(ctx context.Context, key feed.GameKey, since feed.Cursor, limit int) (delta, error) {
+	page, err := s.config.Timeline.Changes(ctx, key, since, limit)
+	if err != nil {
+		return delta{}, err
+	}
+	lines, err := encodeViews(page.Lines)
+	return newDelta(key.Game, since, page.To, lines, page.More), err
+}
+
+// await waits for what changes next. The hub remembers it, so that many who wait for the same cost no query each.
+func (s *Server) await(ctx context.Context, key feed.GameKey, since feed.Cursor, limit int, wait time.Duration) (delta, error) {
+	h := s.hubs.of(key)
+	defer h.release()
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	defer context.AfterFunc(s.leaving, cancel)()
+	h.await(waiting, since)
+	if to, lines, ok := h.since(since); ok && len(lines) <= limit {
+		return newDelta(key.Game, since, to, lines, false), nil
+	}
+	return s.changed(ctx, key, since, limit)
 }
 
 // orEmpty makes a list that is empty in JSON, never null.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/codemojex/feedrenderer/feed"
@@ -159,11 +160,40 @@ func TestPoll(t *testing.T) {
 		}
 	})
 
+	t.Run("ManyWhoWaitCostNoQueryEach", func(t *testing.T) {
+		before := m.count("changes")
+		var polls sync.WaitGroup
+		for range 20 {
+			polls.Go(func() {
+				_, body := s.get(t, "/v1/tenants/acme/games/g1/changes?wait=25s&since=e1:1")
+				if !strings.Contains(body, "for all") {
+					t.Errorf("got %s", body)
+				}
+			})
+		}
+		eventually(t, "all wait", func() bool {
+			for _, h := range s.hubs.open() {
+				h.mu.Lock()
+				n := h.users
+				h.mu.Unlock()
+				if n == 20 {
+					return true
+				}
+			}
+			return false
+		})
+		m.say(acme, evt(9), "for all")
+		polls.Wait()
+		if n := m.count("changes") - before; n > 22 {
+			t.Errorf("%d queries of 20 who wait", n)
+		}
+	})
+
 	t.Run("TheSweepEndsItToo", func(t *testing.T) {
 		m.set(func(m *model) { m.drop = 1 })
 		m.say(acme, evt(2), "unheard")
 		m.set(func(m *model) { m.drop = 0 })
-		_, body := s.get(t, "/v1/tenants/acme/games/g1/changes?wait=25s&since=e1:1")
+		_, body := s.get(t, "/v1/tenants/acme/games/g1/changes?wait=25s&since=e1:2")
 		if !strings.Contains(body, "unheard") {
 			t.Errorf("got %s", body)
 		}

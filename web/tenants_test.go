@@ -1,0 +1,80 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/tenants"
+)
+
+// register is a store of tenants that counts and fails at will.
+type register struct {
+	mu      sync.Mutex // guards what follows
+	lookups int
+	tenant  tenants.Tenant
+	err     error
+	open    chan struct{} // lookups wait for it
+}
+
+func (r *register) Lookup(context.Context, feed.TenantID) (tenants.Tenant, error) {
+	<-r.open
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lookups++
+	return r.tenant, r.err
+}
+
+func (r *register) say(tenant tenants.Tenant, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tenant, r.err = tenant, err
+}
+
+func TestTenantCache(t *testing.T) {
+	t.Parallel()
+	r := &register{tenant: tenants.Tenant{Public: true}, open: make(chan struct{})}
+	c := newTenantCache(r, time.Hour)
+
+	t.Run("ManyWhoAskAtOnceCostOneLookup", func(t *testing.T) {
+		var asking sync.WaitGroup
+		for range 50 {
+			asking.Go(func() {
+				if err := c.admit(t.Context(), "acme"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(r.open)
+		asking.Wait()
+		equal(t, r.lookups, 1)
+	})
+
+	t.Run("WhileTheStoreIsDownItsLastWordHolds", func(t *testing.T) {
+		c.keep = 0
+		down := errors.New("down")
+		r.say(tenants.Tenant{}, down)
+		if err := c.admit(t.Context(), "acme"); err != nil {
+			t.Error(err)
+		}
+		if err := c.admit(t.Context(), "globex"); !errors.Is(err, down) {
+			t.Errorf("one never heard of: %v", err)
+		}
+	})
+
+	t.Run("UnknownPrivateAndSuspendedAreOneAnswer", func(t *testing.T) {
+		for _, tenant := range []tenants.Tenant{{}, {Public: true, Suspended: true}} {
+			r.say(tenant, nil)
+			if err := c.admit(t.Context(), "acme"); !errors.Is(err, errNoSuch) {
+				t.Errorf("%+v: %v", tenant, err)
+			}
+		}
+		r.say(tenants.Tenant{}, tenants.ErrUnknown)
+		if err := c.admit(t.Context(), "acme"); !errors.Is(err, errNoSuch) {
+			t.Errorf("unknown: %v", err)
+		}
+	})
+}
