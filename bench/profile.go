@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// profileSeconds is less than a drain takes.
-const profileSeconds = 3
+// profileSeconds is about what a drain takes.
+const profileSeconds = 8
 
 // profile saves a processor profile of a process at work, where one is wanted, and says when that is done.
 func (r *rig) profile(ctx context.Context, p *process, label string) <-chan error {

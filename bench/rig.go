@@ -121,8 +121,8 @@ func (r *rig) database(ctx context.Context) (databaseURL string, pool *pgxpool.P
 
 // process is the shipped binary at work.
 type process struct {
-	cmd    *exec.Cmd
-	log    bytes.Buffer
+	cmd     *exec.Cmd
+	log     bytes.Buffer
 	listen  string // host:port of the public listener
 	private string // likewise
 }
