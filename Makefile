@@ -6,7 +6,7 @@ SHELL := /bin/sh
 GOTOOL   := go tool -modfile=$(CURDIR)/tools/go.mod
 FUZZTIME ?= 60s
 # Flags for go test. Tests wait for servers more than they compute, hence more of them at once than there are cores.
-TESTFLAGS ?= -race -count=1 -timeout=9m -parallel=8
+TESTFLAGS ?= -race -count=1 -timeout=9m -parallel=4
 # Packages to test; all of all modules where it is empty.
 PACKAGES ?=
 
