@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -172,18 +174,44 @@ func TestDrain(t *testing.T) {
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	m := newModel(acme)
-	s := serve(t, m, nil)
+	var said lineCounter
+	s := serve(t, m, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&said, nil)) })
 	w := s.dial(t, "acme")
 	w.sub("g1", feed.Cursor{}, 0)
 	w.next()
-	m.set(func(m *model) { m.fail, m.drop = errors.New("the store is down"), 1 })
+	m.set(func(m *model) { m.fail, m.drop = fmt.Errorf("the store is down: %w", context.DeadlineExceeded), 1 })
 	m.say(acme, evt(1), "meanwhile")
 	late := s.dial(t, "acme")
 	late.sub("g1", feed.Cursor{Epoch: "e0", Ver: 5}, 0)
 	before := m.count("heads")
 	eventually(t, "the sweep keeps trying", func() bool { return m.count("heads") > before+3 })
+	for range 20 {
+		s.get(t, "/v1/tenants/acme/games/g1")
+	}
 	m.set(func(m *model) { m.fail, m.drop = nil, 0 })
 	equal(t, texts(w.next().Lines), []string{"meanwhile"})
 	equal(t, late.next().T, "reset")
 	equal(t, texts(late.next().Lines), []string{"meanwhile"})
+	if n := said.count(); n == 0 || n > 4 {
+		t.Errorf("%d lines are logged", n)
+	}
+}
+
+// lineCounter counts lines.
+type lineCounter struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (l *lineCounter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n++
+	return len(b), nil
+}
+
+func (l *lineCounter) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
 }

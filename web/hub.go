@@ -21,6 +21,7 @@ type hub struct {
 	table      liveTable
 	times      Times
 	log        *slog.Logger
+	faults     *faults
 	meter      *meter
 	subscribed func()             // the doorbell stands: what was missed is to be found
 	unseen     func(feed.GameKey) // somebody asked for a game that is not there

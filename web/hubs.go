@@ -34,6 +34,7 @@ type hubs struct {
 	tenants  *tenantCache
 	times    Times
 	log      *slog.Logger
+	faults   *faults
 	meter    *meter
 	unseen   func(feed.GameKey)
 	hurry    chan struct{} // signalled when a sweep is due at once
@@ -61,7 +62,7 @@ func (hs *hubs) of(key feed.GameKey) *hub {
 		return open.hub
 	}
 	h := &hub{
-		key: key, table: hs.table, log: hs.log, meter: hs.meter, unseen: hs.unseen, subscribed: hs.sweepSoon,
+		key: key, table: hs.table, log: hs.log, faults: hs.faults, meter: hs.meter, unseen: hs.unseen, subscribed: hs.sweepSoon,
 		times:     hs.times,
 		wake:      make(chan struct{}, 1),
 		live:      map[*sub]struct{}{},
@@ -101,7 +102,6 @@ func (hs *hubs) run(ctx context.Context) {
 	defer sweep.Stop()
 	pause := time.NewTimer(0) // between sweeps in a hurry
 	defer pause.Stop()
-	failing := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -114,15 +114,10 @@ func (hs *hubs) run(ctx context.Context) {
 			case <-pause.C:
 			}
 		}
-		err := hs.sweep(ctx)
-		pause.Reset(hs.times.Park)
-		if (err != nil) != failing && ctx.Err() == nil {
-			if failing = err != nil; failing {
-				hs.log.Warn("sweep of watched games failed; it is tried again each time", "err", err)
-			} else {
-				hs.log.Info("sweep of watched games works again")
-			}
+		if err := hs.sweep(ctx); err != nil && ctx.Err() == nil {
+			hs.faults.warn("sweep of watched games failed; it is tried again each time", "err", err)
 		}
+		pause.Reset(hs.times.Park)
 	}
 }
 

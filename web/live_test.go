@@ -246,10 +246,7 @@ func TestLive(t *testing.T) {
 		w.next()
 		m.set(func(m *model) { m.games[acme].title = "finals" })
 		m.say(acme, evt(1), "one")
-		f := w.until(func(f watch.Frame) bool { return f.T == "game" })
-		if f.Header.Title != "finals" || f.Header.Cursor.Ver != 1 {
-			t.Errorf("got %+v", f.Header)
-		}
+		w.header(func(game *feed.Game) bool { return game.Title == "finals" && game.Cursor.Ver == 1 })
 	})
 
 	t.Run("AnUnsubscribedGameIsSilent", func(t *testing.T) {

@@ -68,7 +68,11 @@ func (s *Server) answerError(err error, c echo.Context) {
 	}
 	p := problemOf(err)
 	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
-	if p.Status >= 500 && !errors.Is(err, errDraining) {
+	switch {
+	case errors.Is(err, errDraining):
+	case p.Status == http.StatusServiceUnavailable:
+		s.faults.warn("requests find no store", "route", c.Path(), "err", err)
+	case p.Status >= 500:
 		s.log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "status", p.Status, "err", err)
 	}
 	h := c.Response().Header()

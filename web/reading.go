@@ -256,9 +256,7 @@ func (h *hub) failed(ctx context.Context, err error) bool {
 	case errors.Is(err, timeline.ErrNotFound):
 		h.gone()
 	case !errors.Is(ctx.Err(), context.Canceled): // else the hub is ending
-		if h.fails == 0 {
-			h.log.Warn("hub cannot read its game", "tenant", h.key.Tenant, "game", h.key.Game, "err", err)
-		}
+		h.faults.warn("hubs cannot read their games; they try until they can", "tenant", h.key.Tenant, "game", h.key.Game, "err", err)
 		h.waitABit()
 	}
 	return true

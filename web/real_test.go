@@ -163,7 +163,7 @@ func TestOnRealServers(t *testing.T) {
 		next := w.next()
 		equal(t, texts(next.Lines), []string{"five"})
 		equal(t, next.From, snap.To+3)
-		w.until(func(f watch.Frame) bool { return f.T == "game" && f.Header.Counts.Lines == 2 })
+		w.header(func(game *feed.Game) bool { return game.Counts.Lines == 2 })
 	})
 
 	t.Run("AHiddenLineIsNowhereAndComesLiveWhenTheModeIsStated", func(t *testing.T) {

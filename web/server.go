@@ -91,6 +91,7 @@ func (t *Times) fill() {
 type Server struct {
 	config  Config
 	log     *slog.Logger
+	faults  *faults
 	meter   *meter
 	tenants *tenantCache
 	hubs    *hubs
@@ -115,7 +116,7 @@ func New(config Config) (*Server, error) {
 	if config.OnUnseen == nil {
 		config.OnUnseen = func(feed.GameKey) {}
 	}
-	s := &Server{config: config, log: config.Logger, outlets: &outlets{open: map[*watcher]outlet{}, empty: make(chan struct{})}}
+	s := &Server{config: config, log: config.Logger, faults: newFaults(config.Logger), outlets: &outlets{open: map[*watcher]outlet{}, empty: make(chan struct{})}}
 	var errs []error
 	if config.Timeline == nil || config.Tenants == nil || config.Doorbell == nil {
 		errs = append(errs, errors.New("timeline, tenants and doorbell are required"))
@@ -139,7 +140,7 @@ func New(config Config) (*Server, error) {
 	s.leaving, s.leave = context.WithCancel(s.ctx)
 	s.tenants = newTenantCache(config.Tenants, config.Times.Tenant)
 	s.hubs = &hubs{
-		table: config.Timeline, doorbell: config.Doorbell, tenants: s.tenants, times: config.Times, log: s.log, meter: s.meter,
+		table: config.Timeline, doorbell: config.Doorbell, tenants: s.tenants, times: config.Times, log: s.log, faults: s.faults, meter: s.meter,
 		unseen: config.OnUnseen, hurry: make(chan struct{}, 1), ctx: s.ctx, games: map[feed.GameKey]openHub{},
 	}
 	return s, nil

@@ -80,7 +80,7 @@ func (s *site) dial(t *testing.T, tenant string) *wire {
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	return &wire{t, ctx, conn}
+	return &wire{t: t, ctx: ctx, conn: conn}
 }
 
 // wire is a client of a test.
@@ -88,6 +88,7 @@ type wire struct {
 	t    *testing.T
 	ctx  context.Context
 	conn *watch.Conn
+	game *feed.Game // the newest header that came
 }
 
 func (w *wire) sub(game feed.GameID, since feed.Cursor, limit int) {
@@ -122,7 +123,18 @@ func (w *wire) any() watch.Frame {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if f.Header != nil {
+		w.game = f.Header
+	}
 	return f
+}
+
+// header reads frames until the newest header fits; it may have come already.
+func (w *wire) header(fits func(*feed.Game) bool) {
+	w.t.Helper()
+	for w.game == nil || !fits(w.game) {
+		w.any()
+	}
 }
 
 // until reads frames up to the first that fits.

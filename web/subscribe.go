@@ -62,7 +62,7 @@ func (s *Server) subscribe(w *watcher, in clientFrame) {
 		w.say(errorFrame(errNotFound, msgNotFound, game))
 		return
 	case err != nil:
-		s.log.Warn("tenant not looked up", "tenant", w.tenant, "err", err)
+		s.faults.warn("tenant not looked up", "tenant", w.tenant, "err", err)
 		w.say(errorFrame(errLater, "not available now, subscribe again later", game))
 		return
 	case w.count() >= maxGames && !w.has(id):
