@@ -295,11 +295,7 @@ func TestDecode(t *testing.T) {
 	t.Run("WhatIsEncodedIsDecoded", func(t *testing.T) {
 		t.Parallel()
 		in := change(acme, 1, 4, changed(3, 2, "a", feed.Public), changed(2, 4, "b\n<c>", feed.Public))
-		data, err := encode(&in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, count, err := decode(acme, data)
+		got, count, err := decode(acme, encode(&in))
 		if err != nil || count != nil {
 			t.Fatal(err)
 		}
@@ -320,11 +316,7 @@ func TestDecode(t *testing.T) {
 // FuzzDecode: whatever stands on a channel is a message that chains, a count, or an error.
 func FuzzDecode(f *testing.F) {
 	in := change(acme, 1, 4, changed(3, 2, "a", feed.Public), changed(2, 4, "b", feed.Public))
-	data, err := encode(&in)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(data)
+	f.Add(encode(&in))
 	for _, seed := range []string{`{"tenant":"acme","game":"g1","process":"p","n":3}`, `{"tenant":"acme","game":"g1","epoch":"e","from":1,"to":1}`, `null`, `[]`, ``} {
 		f.Add([]byte(seed))
 	}

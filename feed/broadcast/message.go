@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/codemojex/feedrenderer/feed"
 )
@@ -55,22 +56,27 @@ func channel(game feed.GameKey) string {
 	return "feed:{" + string(game.Tenant) + "}:" + string(game.Game)
 }
 
-func encode(change *feed.Change) ([]byte, error) {
-	out := wire{Tenant: change.Game.Tenant, Game: change.Game.Game, Epoch: change.Epoch, From: change.From, To: change.To}
-	out.Lines = make([]json.RawMessage, 0, len(change.Lines))
-	size := 0
-	for _, view := range change.Views() {
-		line, err := json.Marshal(view)
-		if err != nil {
-			return nil, fmt.Errorf("encode line %s of %s: %w", view.Evt, change.Game, err)
+// encode writes what wire reads. Names of tenants and games and epochs are letters, digits, '-' and '_': they stand in
+// JSON as they are.
+func encode(change *feed.Change) []byte {
+	b := make([]byte, 0, 256+240*len(change.Lines))
+	b = append(append(b, `{"tenant":"`...), change.Game.Tenant...)
+	b = append(append(b, `","game":"`...), change.Game.Game...)
+	b = append(append(b, `","epoch":"`...), change.Epoch...)
+	b = strconv.AppendInt(append(b, `","from":`...), change.From, 10)
+	b = strconv.AppendInt(append(b, `,"to":`...), change.To, 10)
+	bare := len(b)
+	b = append(b, `,"lines":[`...)
+	start := len(b)
+	for i, view := range change.Views() {
+		if i > 0 {
+			b = append(b, ',')
 		}
-		if size += len(line) + 1; size > InlineBytes {
-			out.Lines = nil
-			break
+		if b = view.AppendJSON(b); len(b)-start >= InlineBytes {
+			return append(b[:bare], '}')
 		}
-		out.Lines = append(out.Lines, line)
 	}
-	return json.Marshal(out)
+	return append(b, "]}"...)
 }
 
 // decode reads what was published on the channel of a game: a message, or a count where that is not nil. Anything a

@@ -28,11 +28,8 @@ func (p *Publisher) Publish(ctx context.Context, changes []feed.Change) error {
 	}
 	commands := make(valkey.Commands, len(changes))
 	for i := range changes {
-		message, err := encode(&changes[i])
-		if err != nil {
-			return err
-		}
-		commands[i] = p.client.B().Spublish().Channel(channel(changes[i].Game)).Message(valkey.BinaryString(message)).Build()
+		message := valkey.BinaryString(encode(&changes[i]))
+		commands[i] = p.client.B().Spublish().Channel(channel(changes[i].Game)).Message(message).Build()
 	}
 	return tell(ctx, p.client, commands)
 }
