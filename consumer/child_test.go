@@ -53,7 +53,7 @@ func beChild(text string) error {
 	c, err := consumer.New(consumer.Config{
 		Options: opt, Group: "g", Name: o.Name, Start: consumer.StartHead, Streams: []string{o.Stream},
 		MinIdle: o.MinIdle, Beat: o.MinIdle / 4, Block: 50 * time.Millisecond, Backoff: 30 * time.Millisecond,
-		NameTTL:   800 * time.Millisecond,
+		NameTTL:   nameTTL,
 		NameLease: func(name string) string { return o.Stream + ":name:" + name },
 		Handler: consumer.Each(func(ctx context.Context, m consumer.Message) consumer.Verdict {
 			fmt.Println(m.EntryID, m.Attempts)

@@ -94,7 +94,7 @@ func TestStop(t *testing.T) {
 			<-ctx.Done()
 			return consumer.Retry(0, ctx.Err())
 		}))
-		<-begun
+		receive(t, begun)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if err := c.Stop(ctx); err == nil {
@@ -120,7 +120,7 @@ func TestStop(t *testing.T) {
 		go func() { done <- c.Run(ctx) }()
 		eventually(t, func() bool { return c.Stats().Acked == 3 }, "handled")
 		cancel()
-		if err := <-done; err != nil {
+		if err := receive(t, done); err != nil {
 			t.Error(err)
 		}
 		if err := c.Stop(t.Context()); err != nil {

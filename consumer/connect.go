@@ -96,7 +96,7 @@ func (c *Consumer) connect(ctx context.Context) (*clients, error) {
 // refused: the server answered that it will not have us, which waiting does not mend.
 func refused(err *valkey.ValkeyError) bool {
 	text := err.Error()
-	for _, prefix := range []string{"WRONGPASS", "NOAUTH", "NOPERM"} {
+	for _, prefix := range []string{"WRONGPASS", "NOAUTH"} {
 		if strings.HasPrefix(text, prefix) {
 			return true
 		}
@@ -107,6 +107,10 @@ func refused(err *valkey.ValkeyError) bool {
 // greet checks the server's version, and looks whether it may evict streams.
 func (c *Consumer) greet(ctx context.Context, client valkey.Client) error {
 	info, err := client.Do(ctx, client.B().Info().Section("server").Section("memory").Build()).ToString()
+	if hasPrefix(err, "NOPERM") {
+		c.cfg.Logger.Warn("server's version and eviction policy not checked", "err", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

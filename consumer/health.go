@@ -121,7 +121,11 @@ func (s *session) keys() (keys []string, faults map[string]error) {
 func (s *session) streamsHealth(ctx context.Context, keys []string) ([]StreamHealth, time.Time, error) {
 	const each = 5
 	b := s.cmd.B
-	cmds := []valkey.Completed{b().Time().Build()}
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("health of group %s: %w", s.cfg.Group, err)
+	}
+	var cmds []valkey.Completed
 	for _, key := range keys {
 		cmds = append(cmds,
 			b().XinfoStream().Key(key).Build(),
@@ -137,13 +141,9 @@ func (s *session) streamsHealth(ctx context.Context, keys []string) ([]StreamHea
 			return nil, time.Time{}, fmt.Errorf("health of group %s: %w", s.cfg.Group, err)
 		}
 	}
-	now, err := serverTime(replies[0])
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("health of group %s: %w", s.cfg.Group, err)
-	}
 	out := make([]StreamHealth, len(keys))
 	for i, key := range keys {
-		r := replies[1+each*i:]
+		r := replies[each*i:]
 		h := StreamHealth{Stream: key}
 		// A reply that is an error is a stream or group that is not there just now: its zeros are right.
 		h.DeadLetters, _ = r[4].AsInt64()
@@ -265,19 +265,18 @@ func (s *session) monitor() {
 
 // oldest is the age of the oldest pending entry of all streams.
 func (s *session) oldest(ctx context.Context) (oldest time.Duration, stream string, err error) {
+	now, err := s.now(ctx)
+	if err != nil {
+		return 0, "", err
+	}
 	keys, _ := s.keys()
 	for len(keys) > 0 {
 		n := min(len(keys), readerStreams)
-		cmds := []valkey.Completed{s.cmd.B().Time().Build()}
+		cmds := make([]valkey.Completed, 0, n)
 		for _, key := range keys[:n] {
 			cmds = append(cmds, s.cmd.B().Xpending().Key(key).Group(s.cfg.Group).Start("-").End("+").Count(1).Build())
 		}
-		replies := s.cmd.DoMulti(ctx, cmds...)
-		now, err := serverTime(replies[0])
-		if err != nil {
-			return 0, "", err
-		}
-		for i, res := range replies[1:] {
+		for i, res := range s.cmd.DoMulti(ctx, cmds...) {
 			var h StreamHealth
 			if h.oldest(res, now); h.OldestAge > oldest {
 				oldest, stream = h.OldestAge, keys[i]
@@ -288,23 +287,16 @@ func (s *session) oldest(ctx context.Context) (oldest time.Duration, stream stri
 	return oldest, stream, nil
 }
 
-func serverTime(res valkey.ValkeyResult) (time.Time, error) {
-	parts, err := res.AsStrSlice()
+// now is the server's clock.
+func (s *session) now(ctx context.Context) (time.Time, error) {
+	parts, err := s.cmd.Do(ctx, s.cmd.B().Time().Build()).AsIntSlice()
 	if err != nil {
 		return time.Time{}, err
 	}
 	if len(parts) != 2 {
 		return time.Time{}, errShortReply
 	}
-	sec, err := strconv.ParseInt(parts[0], 10, 64)
-	if err != nil {
-		return time.Time{}, err
-	}
-	usec, err := strconv.ParseInt(parts[1], 10, 64)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.Unix(sec, usec*1000).UTC(), nil
+	return time.Unix(parts[0], parts[1]*1000).UTC(), nil
 }
 
 // age is how long ago an entry id was made, not below 0: writers' clocks may run ahead.

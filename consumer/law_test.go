@@ -178,7 +178,9 @@ func TestReaderLaw(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.Run(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		err = c.Run(ctx)
 		if !errors.Is(err, consumer.ErrNotStream) || !strings.Contains(err.Error(), r.stream) {
 			t.Errorf("got %v", err)
 		}
@@ -257,14 +259,14 @@ func TestReaderLaw(t *testing.T) {
 			<-release
 			return consumer.Ack()
 		}), func(cfg *consumer.Config) { cfg.BatchSize = 1 })
-		<-begun
+		receive(t, begun)
 		eventually(t, func() bool { return c.Stats().InFlight >= 2 }, "read ahead")
 		ended := make(chan struct{})
 		go func() { defer close(ended); c.stop() }()
 		eventually(t, func() bool { return strings.Contains(r.logs.String(), "stopping") }, "the stop has begun")
 		later := r.add()
 		close(release)
-		<-ended
+		receive(t, ended)
 		for _, p := range r.pending() {
 			if p.attempts != 0 || p.idle < minIdle || p.id == later {
 				t.Errorf("left behind: %+v", p)

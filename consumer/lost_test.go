@@ -140,7 +140,7 @@ func TestWorkIsNeverStranded(t *testing.T) {
 			<-release
 			return consumer.Ack()
 		}), func(cfg *consumer.Config) { cfg.BatchSize = 1 })
-		<-begun
+		receive(t, begun)
 		eventually(t, func() bool { return a.Stats().InFlight >= 2 }, "some wait their turn")
 		go func() {
 			for !strings.Contains(r.logs.String(), "stopping") {

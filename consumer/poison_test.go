@@ -200,15 +200,15 @@ func TestPoison(t *testing.T) {
 		c := r.start(each(func(_ context.Context, m consumer.Message) consumer.Verdict {
 			s.note(m)
 			return consumer.Retry(0, errSorry)
-		}), func(cfg *consumer.Config) { cfg.MaxAttempts, cfg.Backoff = 6, 50*time.Millisecond })
+		}), func(cfg *consumer.Config) { cfg.MaxAttempts, cfg.Backoff = 6, 100*time.Millisecond })
 		r.settled(c, 1)
 		attempts, at := s.of(id)
 		if !slices.Equal(attempts, []int64{1, 2, 3, 4, 5, 6}) {
 			t.Fatalf("attempts %v", attempts)
 		}
-		for i, want := range []time.Duration{50, 100, 200, 400, 600} {
+		for i, want := range []time.Duration{100, 200, 400, 800, 1000} {
 			want *= time.Millisecond
-			if d := at[i+1].Sub(at[i]); d < want*8/10 || d > want+300*time.Millisecond {
+			if d := at[i+1].Sub(at[i]); d < want*8/10 || d > want+minIdle {
 				t.Errorf("delay %d is %s, want about %s", i+1, d, want)
 			}
 		}

@@ -28,8 +28,10 @@ func TestMain(m *testing.M) {
 
 // Times of the tests: short, and far enough apart to tell.
 const (
-	minIdle  = 600 * time.Millisecond
-	beat     = 150 * time.Millisecond
+	minIdle  = time.Second
+	beat     = 250 * time.Millisecond
+	steady   = 3 * time.Second // a min-idle that no pause of a busy machine comes near
+	nameTTL  = 3 * time.Second
 	patience = 20 * time.Second
 )
 
@@ -74,7 +76,7 @@ func (r *rig) config(change ...func(*consumer.Config)) consumer.Config {
 	cfg := consumer.Config{
 		Options: options(r.t, r.url), Group: "g", Name: "a", Start: consumer.StartHead, Streams: []string{r.stream},
 		MinIdle: minIdle, Beat: beat, Block: 50 * time.Millisecond, Backoff: 30 * time.Millisecond,
-		NameTTL:   800 * time.Millisecond,
+		NameTTL:   nameTTL,
 		NameLease: func(name string) string { return r.stream + ":name:" + name },
 		Logger:    slog.New(slog.NewTextHandler(r.logs, nil)),
 		Handler: func(_ context.Context, batch []consumer.Message) []consumer.Verdict {
@@ -428,7 +430,7 @@ func (r *rig) age(ids []string, idle time.Duration) {
 	}
 }
 
-// clients lists the connections of a client name to the server.
+// connections counts the connections of a client name to the server.
 func (r *rig) connections(name string) (n int) {
 	r.t.Helper()
 	text, err := r.do("CLIENT", "LIST").ToString()
@@ -438,24 +440,17 @@ func (r *rig) connections(name string) (n int) {
 	return strings.Count(text, " name="+name+" ")
 }
 
-// blocked is how many reads of the stream's group wait at the server: those of a named client cannot be told apart, so a
-// test that asks has a client name of its own, or no other readers of its keys.
-func (r *rig) blocked() (n int64) {
-	r.t.Helper()
-	c, err := r.do("XINFO", "CONSUMERS", r.stream, "g").ToArray()
-	if err != nil {
-		r.t.Fatal(err)
+// receive takes one value from a channel, or its end, and does not wait for ever.
+func receive[T any](t testing.TB, ch <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(patience):
+		t.Fatal("nothing came")
 	}
-	for i := range c {
-		m, err := c[i].AsMap()
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		idle := m["idle"]
-		ms, _ := idle.AsInt64()
-		if ms < 300 {
-			n++
-		}
-	}
-	return n
+	return v
+}
+
+func minIdleOf(d time.Duration) func(*consumer.Config) {
+	return func(cfg *consumer.Config) { cfg.MinIdle = d }
 }

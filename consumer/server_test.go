@@ -217,16 +217,18 @@ func TestTheGroupOrTheServerGoesAway(t *testing.T) {
 			}
 			s.note(m)
 			return consumer.Ack()
-		}), func(cfg *consumer.Config) { cfg.BatchSize, cfg.MaxInFlight, cfg.MaxAttempts = 10, 40, 2 })
+		}), func(cfg *consumer.Config) {
+			cfg.BatchSize, cfg.MaxInFlight, cfg.MaxAttempts, cfg.MinIdle = 10, 40, 2, steady
+		})
 		ids := r.addMany(1000)
 		eventually(t, func() bool { return c.Stats().Breaker }, "the breaker is open")
-		down := time.NewTimer(4 * minIdle)
+		down := time.NewTimer(2 * steady)
 		<-down.C
 		if n := len(r.pending()); n > 40 {
 			t.Errorf("%d read while the store is down", n)
 		}
 		for _, p := range r.pending() {
-			if p.attempts != 1 || p.idle > minIdle {
+			if p.attempts != 1 || p.idle > steady {
 				t.Errorf("lease or count not kept: %+v", p)
 			}
 		}
@@ -277,7 +279,9 @@ func TestNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := twin.Run(t.Context()); !errors.Is(err, consumer.ErrNameTaken) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := twin.Run(ctx); !errors.Is(err, consumer.ErrNameTaken) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -293,7 +297,7 @@ func TestNames(t *testing.T) {
 		var s seen
 		c := r.start(s.acking(), func(cfg *consumer.Config) { cfg.MinIdle = time.Hour })
 		r.settled(c, 1)
-		if took := time.Since(killed); took > 3*time.Second || s.ids()[0] != id {
+		if took := time.Since(killed); took > nameTTL+2*time.Second || s.ids()[0] != id {
 			t.Errorf("took %s", took)
 		}
 	})
@@ -338,7 +342,7 @@ func TestNames(t *testing.T) {
 		go func() { done <- c.Run(context.Background()) }()
 		eventually(t, func() bool { return c.Stats().Name == "a" }, "it runs")
 		r.must("SET", r.stream+":name:a", "somebody else")
-		if err := <-done; !errors.Is(err, consumer.ErrNameTaken) {
+		if err := receive(t, done); !errors.Is(err, consumer.ErrNameTaken) {
 			t.Errorf("got %v", err)
 		}
 	})

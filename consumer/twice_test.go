@@ -24,13 +24,13 @@ func TestTwiceLateAtOnce(t *testing.T) {
 		slow := each(func(_ context.Context, m consumer.Message) consumer.Verdict {
 			s.note(m)
 			if s.len() == 1 {
-				<-time.After(3*minIdle + 100*time.Millisecond)
+				<-time.After(3*steady + 100*time.Millisecond)
 			}
 			return consumer.Ack()
 		})
-		a := r.start(slow, func(cfg *consumer.Config) { cfg.BatchSize, cfg.MaxInFlight = 5, 40 })
+		a := r.start(slow, minIdleOf(steady), func(cfg *consumer.Config) { cfg.BatchSize, cfg.MaxInFlight = 5, 40 })
 		eventually(t, func() bool { return a.Stats().InFlight >= 10 }, "some wait their turn")
-		b := r.start(s.acking(), named("b"))
+		b := r.start(s.acking(), named("b"), minIdleOf(steady))
 		eventually(t, func() bool { return a.Stats().Acked+b.Stats().Acked == 20 && len(r.pending()) == 0 }, "all settled")
 		if s.len() != 20 || b.Stats().Reclaimed+a.Stats().Reclaimed != 0 {
 			t.Errorf("%d handled, %d reclaimed", s.len(), b.Stats().Reclaimed+a.Stats().Reclaimed)
@@ -93,12 +93,12 @@ func TestTwiceLateAtOnce(t *testing.T) {
 			})
 			return v
 		}))
-		<-begun
+		receive(t, begun)
 		r.must("XCLAIM", r.stream, "g", "thief", "0", id)
-		if err := <-lost; !errors.Is(err, consumer.ErrLeaseLost) {
+		if err := receive(t, lost); !errors.Is(err, consumer.ErrLeaseLost) {
 			t.Errorf("cause %v", err)
 		}
-		if before, after := <-mine, <-mine; !before || after {
+		if before, after := receive(t, mine), receive(t, mine); !before || after {
 			t.Errorf("StillMine: %t before, %t after", before, after)
 		}
 		if n := c.Stats().LeasesLost; n != 1 {
@@ -121,9 +121,9 @@ func TestTwiceLateAtOnce(t *testing.T) {
 			})
 			return all(batch, consumer.Ack())
 		}))
-		<-begun
+		receive(t, begun)
 		r.must(append([]string{"XCLAIM", r.stream, "g", "thief", "0"}, ids...)...)
-		if err := <-lost; !errors.Is(err, consumer.ErrLeaseLost) {
+		if err := receive(t, lost); !errors.Is(err, consumer.ErrLeaseLost) {
 			t.Errorf("cause %v", err)
 		}
 	})
@@ -180,7 +180,7 @@ func TestTrimming(t *testing.T) {
 				return consumer.Retry(0, ctx.Err())
 			}
 		}))
-		<-begun
+		receive(t, begun)
 		r.must("XTRIM", r.stream, "MAXLEN", "0")
 		renewals := time.NewTimer(2 * minIdle) // a few come by
 		<-renewals.C
@@ -208,7 +208,7 @@ func TestTrimming(t *testing.T) {
 			t.Errorf("health %+v", h)
 		}
 		c.Leave(r.stream)
-		eventually(t, func() bool { return len(c.Streams()) == 0 && r.blocked() == 0 }, "nobody reads")
+		eventually(t, func() bool { h, err := c.Health(t.Context()); return err == nil && len(h.Streams) == 0 }, "nobody reads")
 		r.addMany(30)
 		r.must("XTRIM", r.stream, "MAXLEN", "5")
 		next := r.start(named("b"), func(cfg *consumer.Config) {
@@ -263,7 +263,7 @@ func TestStreams(t *testing.T) {
 			<-release
 			return consumer.Ack()
 		}))
-		<-begun
+		receive(t, begun)
 		c.Leave(r.stream)
 		close(release)
 		r.settled(c, 10)
