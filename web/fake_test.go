@@ -72,7 +72,7 @@ func (m *model) commit(key feed.GameKey, texts map[feed.ID]string) {
 		views = append(views, view)
 	}
 	message.To = g.ver
-	message.Lines, _ = encodeViews(views)
+	message.Lines = encodeViews(views)
 	m.mu.Unlock()
 	m.ring(message)
 }

@@ -196,14 +196,10 @@ func appendLines(b []byte, lines []broadcast.Line) []byte {
 }
 
 // encodeViews encodes lines read from the table as a publisher would.
-func encodeViews(views []feed.View) ([]broadcast.Line, error) {
+func encodeViews(views []feed.View) []broadcast.Line {
 	lines := make([]broadcast.Line, len(views))
 	for i := range views {
-		b, err := json.Marshal(&views[i])
-		if err != nil {
-			return nil, fmt.Errorf("encode line %s: %w", views[i].Evt, err)
-		}
-		lines[i] = broadcast.Line{Evt: views[i].Evt, Ver: views[i].Ver, JSON: b}
+		lines[i] = broadcast.Line{Evt: views[i].Evt, Ver: views[i].Ver, JSON: views[i].AppendJSON(nil)}
 	}
-	return lines, nil
+	return lines
 }

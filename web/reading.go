@@ -106,13 +106,13 @@ func (h *hub) readChanges(since feed.Cursor) read {
 	return func(ctx context.Context) {
 		changes, err := h.table.Changes(ctx, h.key, since, changesPage)
 		h.meter.query("changes", err)
-		lines, encodeErr := encodeViews(changes.Lines)
+		lines := encodeViews(changes.Lines)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		switch {
 		case errors.Is(err, timeline.ErrEpoch):
 			h.refused(since, mark)
-		case h.failed(ctx, errors.Join(err, encodeErr)):
+		case h.failed(ctx, err):
 		default:
 			h.absorb(since, changes, lines, mark)
 		}
@@ -200,10 +200,10 @@ func (h *hub) readSnapshot(limit int) read {
 	return func(ctx context.Context) {
 		snapshot, err := h.table.Snapshot(ctx, h.key, limit)
 		h.meter.query("snapshot", err)
-		lines, encodeErr := encodeViews(snapshot.Lines)
+		lines := encodeViews(snapshot.Lines)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.failed(ctx, errors.Join(err, encodeErr)) {
+		if h.failed(ctx, err) {
 			return
 		}
 		at := snapshot.Game.Cursor

@@ -192,8 +192,7 @@ func (s *Server) changed(ctx context.Context, key feed.GameKey, since feed.Curso
 	if err != nil {
 		return delta{}, err
 	}
-	lines, err := encodeViews(page.Lines)
-	return newDelta(key.Game, since, page.To, lines, page.More), err
+	return newDelta(key.Game, since, page.To, encodeViews(page.Lines), page.More), nil
 }
 
 // await waits for what changes next. The hub remembers it, so that many who wait for the same cost no query each.
