@@ -150,14 +150,39 @@ func (s *Server) feedPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	snapshot, err := s.config.Timeline.Snapshot(c.Request().Context(), key, defaultLimit)
-	if err != nil && !errors.Is(err, timeline.ErrNotFound) { // a game that is not there yet is waited for by the page
+	// What the page's script reads off the address too, so that a page without scripts shows the same.
+	p := params{query: c.QueryParams()}
+	q := timeline.PageQuery{Before: p.evt("before"), Limit: defaultLimit, Kind: p.text("kind"), Actor: p.text("actor"), Q: p.text("q")}
+	if p.err != nil {
+		return p.err
+	}
+	ctx := c.Request().Context()
+	game, err := s.config.Timeline.Game(ctx, key)
+	if errors.Is(err, timeline.ErrNotFound) { // a game that is not there yet is waited for by the page
+		return s.page(c, "feed.html", feedPage{Tenant: key.Tenant, Game: key.Game})
+	} else if err != nil {
 		return err
 	}
-	return s.page(c, "feed.html", struct {
-		Tenant, Game, Title string
-		Lines               []feed.View
-	}{string(key.Tenant), string(key.Game), snapshot.Game.Title, snapshot.Lines})
+	lines, err := s.config.Timeline.Page(ctx, key, q)
+	if err != nil {
+		return err
+	}
+	out := feedPage{Tenant: key.Tenant, Game: key.Game, Title: game.Title, Lines: lines.Lines}
+	if lines.More {
+		query := c.QueryParams()
+		query.Set("before", lines.Lines[len(lines.Lines)-1].Evt.String())
+		out.Older = "?" + query.Encode()
+	}
+	return s.page(c, "feed.html", out)
+}
+
+// feedPage is what the page of a feed is made of.
+type feedPage struct {
+	Tenant feed.TenantID
+	Game   feed.GameID
+	Title  string
+	Lines  []feed.View // newest first
+	Older  string      // the address of the lines below, "" where there are none
 }
 
 // page renders into memory first: half a page is no answer.

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -80,6 +83,49 @@ func (p *Page) Size(width, height int64) {
 	p.t.Helper()
 	if err := p.do(chromedp.EmulateViewport(width, height)); err != nil {
 		p.t.Fatalf("size %d x %d: %v", width, height, err)
+	}
+}
+
+// Before has a script run in each document that is opened from now on, before its own.
+func (p *Page) Before(script string) {
+	p.t.Helper()
+	p.call("script for new documents", func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+		return err
+	})
+}
+
+// NoScripts opens pages as a browser does whose user switched scripts off. What the test evaluates still runs.
+func (p *Page) NoScripts() {
+	p.t.Helper()
+	p.call("switch scripts off", func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+		return err
+	})
+}
+
+// Prefers sets what the reader prefers of a media feature: Prefers("color-scheme", "dark").
+func (p *Page) Prefers(feature, value string) {
+	p.t.Helper()
+	p.call("prefer "+value, func(ctx context.Context, t *chromedp.Target) error {
+		features := []*emulation.MediaFeature{{Name: "prefers-" + feature, Value: value}}
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
+		return err
+	})
+}
+
+// Type presses the keys of a text, or those of package kb.
+func (p *Page) Type(keys string) {
+	p.t.Helper()
+	if err := p.do(chromedp.KeyEvent(keys)); err != nil {
+		p.t.Fatalf("type %q: %v", keys, err)
+	}
+}
+
+func (p *Page) call(what string, f func(context.Context, *chromedp.Target) error) {
+	p.t.Helper()
+	if err := p.do(chromedp.Func(f)); err != nil {
+		p.t.Fatalf("%s: %v", what, err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,15 +36,19 @@ type site struct {
 	*httptest.Server
 	t       *testing.T
 	sockets chan *socket
+	streams chan *stream
+	blocked atomic.Bool                    // sockets, by a proxy
+	polls   atomic.Bool                    // streams are blocked as well
 	answers chan func(http.ResponseWriter) // to requests of REST, in the order of their coming
 
-	mu    sync.Mutex
-	asked []string // guarded by mu: the requests of REST
+	mu       sync.Mutex
+	asked    []string // guarded by mu: the requests of REST
+	upgrades int      // guarded by mu: those that the proxy did not let through
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, sockets: make(chan *socket, 16), answers: make(chan func(http.ResponseWriter), 16)}
+	s := &site{t: t, sockets: make(chan *socket, 16), streams: make(chan *stream, 16), answers: make(chan func(http.ResponseWriter), 16)}
 	pages, err := template.ParseGlob("../templates/*.html")
 	if err != nil {
 		t.Fatal(err)
@@ -64,10 +69,12 @@ func newSite(t *testing.T) *site {
 		s.page(w, pages, "feed.html", struct {
 			Tenant, Game, Title string
 			Lines               []feed.View
-		}{"acme", r.PathValue("game"), "", []feed.View{{Evt: id, At: feed.Instant(id.Time()), Text: hostile, Icon: "dart", State: feed.Live}}})
+			Older               string
+		}{"acme", r.PathValue("game"), "", []feed.View{{Evt: id, At: feed.Instant(id.Time()), Text: hostile, Icon: "dart", State: feed.Live}}, "?before=" + evt(1)})
 	})
 	mux.HandleFunc("GET /v1/tenants/acme/live", s.live)
 	mux.HandleFunc("GET /v1/tenants/acme/games", s.rest)
+	mux.HandleFunc("GET /v1/tenants/acme/games/{game}/stream", s.stream)
 	mux.HandleFunc("GET /v1/tenants/acme/games/", s.rest)
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -131,6 +138,13 @@ type socket struct {
 }
 
 func (s *site) live(w http.ResponseWriter, r *http.Request) {
+	if s.blocked.Load() {
+		s.mu.Lock()
+		s.upgrades++
+		s.mu.Unlock()
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
 	conn, err := websocket.Accept(w, r, nil)
 	if err != nil {
 		s.t.Errorf("accept: %v", err)

@@ -1,14 +1,14 @@
 package browsertest_test
 
 import (
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/codemojex/feedrenderer/web/browsertest"
 )
 
 func read(t *testing.T, path string) string {
@@ -62,35 +62,21 @@ func TestThePagesNeedNoInlineScriptOrStyleAndMakeNoMarkupOfText(t *testing.T) {
 func TestWithoutScriptsAPageShowsTheNewestLinesAsText(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	for path, want := range map[string]string{
-		"/acme/g1": `<p class="text" dir="auto">&lt;img src=x onerror=alert(1)&gt;</p>`,
-		"/acme/":   `href="/acme/g1"`,
-	} {
-		if body := get(t, s.URL+path); !strings.Contains(body, want) {
-			t.Errorf("%s has no %s:\n%s", path, want, body)
-		}
+	page := browsertest.Tab(t)
+	page.NoScripts()
+	page.Open(s.URL + "/acme/g1")
+	if got := browsertest.Eval[string](page, row(1)+`.querySelector(".text").textContent`); got != hostile {
+		t.Errorf("the line says %q", got)
 	}
-}
-
-func get(t *testing.T, url string) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
+	const dead = `[...document.querySelectorAll("button, input, select, .chip, .pulse, .skeleton")].filter((each) => each.checkVisibility()).map((each) => each.outerHTML).join(" ")`
+	if got := browsertest.Eval[string](page, dead); got != "" {
+		t.Errorf("what needs scripts is shown: %s", got)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
+	if got := browsertest.Eval[string](page, `[...document.querySelectorAll("noscript a")].map((link) => link.checkVisibility() && link.getAttribute("href")).join(" ")`); got != "?before="+evt(1)+" /acme/g1" {
+		t.Errorf("the links lead to %q", got)
 	}
-	defer func() {
-		if err := answer.Body.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
+	page.Open(s.URL + "/acme/")
+	if !browsertest.Eval[bool](page, `document.querySelector('a[href="/acme/g1"]').checkVisibility() && document.querySelector("noscript").checkVisibility()`) {
+		t.Error("the lobby does not lead to its game")
 	}
-	return string(body)
 }

@@ -43,6 +43,16 @@ export class FeedList {
     root.addEventListener('animationend', ({ target }) => target.classList.remove('arrived', 'changed'));
   }
 
+  /** Shows the entries of another state of the same game, from the newest on. */
+  use(state) {
+    this.#state = state;
+    this.#divide('');
+    this.#atEdge = true;
+    this.#returning = false;
+    this.#hi = this.#lo = '';
+    window.scrollTo({ top: 0, behavior: 'instant' });
+  }
+
   /** Whether new lines are shown as they come. */
   get following() {
     return !this.paused && this.#atEdge && !this.#state.newer;
@@ -84,7 +94,8 @@ export class FeedList {
   /** To be called when the page was scrolled: says what is wanted next, 'older', 'newer' (pages of the server) or ''. */
   scrolled() {
     this.#returning &&= window.scrollY <= EDGE;
-    if (this.#returning || this.#rows.size === 0) return '';
+    if (this.#returning) return '';
+    if (this.#rows.size === 0) return this.below === 'page' ? 'older' : '';
     this.#atEdge = window.scrollY <= EDGE && this.above === '';
     let wanted = '';
     const near = {

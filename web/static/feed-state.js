@@ -177,7 +177,7 @@ export class FeedState {
    * @param {'older'|'newer'|'around'} part
    */
   expect(part) {
-    const ticket = { part, edge: this.#edge(part) };
+    const ticket = { part, edge: this.edge(part) };
     this.#tickets.add(ticket);
     return ticket;
   }
@@ -189,7 +189,7 @@ export class FeedState {
    */
   add(ticket, page) {
     const { part, edge } = ticket;
-    const welcome = this.#tickets.has(ticket) && (part === 'around' || edge === this.#edge(part));
+    const welcome = this.#tickets.has(ticket) && (part === 'around' || edge === this.edge(part));
     if (welcome) {
       const entries = page.lines.map((line) => this.entry(line.evt) ?? fresh(line));
       if (part === 'around') this.entries = entries;
@@ -213,7 +213,8 @@ export class FeedState {
     if (this.#tickets.size === 0) this.#aside.clear();
   }
 
-  #edge(part) {
+  /** The EVT id beyond which a page of that part continues the stretch; undefined while it is empty. */
+  edge(part) {
     return (part === 'older' ? this.entries.at(-1) : this.entries[0])?.line.evt;
   }
 

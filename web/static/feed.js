@@ -5,8 +5,10 @@ import { Timeline } from './timeline.js';
 import { BoardView } from './board-view.js';
 import { GameView, isFinal, notice, showNotice } from './game-view.js';
 import { StatusView } from './status-view.js';
+import { FindView } from './find-view.js';
+import { Found } from './find.js';
 import { Announcer } from './announcer.js';
-import { perFrame, setText } from './dom.js';
+import { count, perFrame, setText } from './dom.js';
 import { liveURL, measureTop, remembered, wakeWithPage } from './page.js';
 
 const { tenant, game } = document.body.dataset;
@@ -16,25 +18,56 @@ const client = new FeedClient(liveURL(tenant), { onstatus: beat });
 const { state } = client.watch(game, { onchange: changed });
 const clock = () => client.now();
 const list = new FeedList($('feed'), state, clock);
-const timeline = new Timeline(`/v1/tenants/${tenant}/games/${game}`, state);
+const finder = new FindView($('find'), look);
 const board = new BoardView($('board'));
 const header = new GameView(document);
 const status = new StatusView($('status'), $('banner'), () => client.retry());
 const announcer = new Announcer($('digest'));
 const draw = perFrame(drawNow);
 
+let shown = state; // the game, or what is found in it
+let timeline = pages('');
 let linked = /^#EVT[0-9A-Za-z]{11}$/.test(location.hash);
+let moved = Date.now(); // when something came
 
-function changed(_, change) {
-  if (change.t === 'snap' && linked) openLink();
+function pages(filter) {
+  return new Timeline(`/v1/tenants/${tenant}/games/${game}`, shown, { filter });
+}
+
+function changed(_, change, frame) {
+  if (frame.t !== 'tick') moved = Date.now();
+  finder.learn(change.placed, frame.game?.board);
+  if (shown !== state) change = shown.apply(frame, change.placed);
+  else if (frame.t === 'snap' && finder.filter.on) look(finder.filter);
+  if (frame.t === 'snap' && linked) openLink();
   announcer.note(change);
   draw();
+  if (frame.t === 'snap' && shown !== state) scrolled(); // the search begins anew
+}
+
+// Shows what a filter lets through: at once of what is here, then of what the server has.
+function look(filter) {
+  if (state.epoch === null) return;
+  if (filter.on && state.newer) client.refresh(game);
+  shown = filter.on ? new Found(state, filter) : state;
+  timeline = pages(filter.query);
+  list.use(shown);
+  draw();
+  scrolled();
 }
 
 function drawNow() {
   if (state.epoch === null) drawAround();
   else list.render(drawAround);
   drawPill();
+}
+
+function drawFound() {
+  if (!finder.open) return;
+  const { entries, older, passed = 0 } = shown;
+  const parts = [`${count(entries.length)} ${older ? 'found so far' : 'found in all'}`];
+  if (passed > 0) parts.push(`${count(passed)} new ${passed === 1 ? 'line does' : 'lines do'} not match`);
+  finder.report(finder.filter.on && state.epoch !== null ? parts.join(' · ') : '');
 }
 
 // Everything but the rows.
@@ -44,6 +77,7 @@ function drawAround() {
     $('board').hidden = false;
     board.update(state.header, state.header.released ? 'No scores yet' : 'Hidden for now');
   }
+  drawFound();
   showNotice($('notice'), notice(state));
   document.body.toggleAttribute('data-unreleased', state.header !== null && !state.header.released);
   $('waiting').hidden = state.epoch !== null || state.refusal !== null || $('feed').childElementCount > 0;
@@ -51,28 +85,33 @@ function drawAround() {
   $('loading').hidden = !timeline.busy;
   $('trouble').hidden = timeline.trouble === '';
   setText($('trouble'), timeline.trouble && `Older lines did not come: ${timeline.trouble}.`);
-  $('end').hidden = state.epoch === null || state.entries.length === 0 || list.below !== '';
+  $('end').hidden = state.epoch === null || (shown.entries.length === 0 && !finder.filter.on) || list.below !== '';
+  setText($('end'), !finder.filter.on ? 'This is where it began' : shown.entries.length > 0 ? 'No more lines match' : 'No line matches');
   $('feed').setAttribute('aria-busy', String(timeline.busy));
 }
 
 function drawPill() {
   const { unseen, paused } = list;
-  const away = state.newer && !list.following;
+  const away = shown.newer && !list.following;
   const text = unseen > 0 ? `${unseen} new` : away ? 'To the newest' : '';
   $('pill').hidden = text === '' && !paused;
   $('pill').dataset.count = unseen;
   setText($('pill-text'), paused ? ['Paused', text].filter(Boolean).join(' · ') : text);
 }
 
+const QUIET = 15_000; // ms without anything new after which the connection of a game that is over is let go
+
 let phase = '';
 
 function beat(now) {
-  const next = status.update(now, isFinal(state.header));
+  const over = isFinal(state.header);
+  const next = status.update(now, { over, refused: state.refusal !== null });
+  if (over && now.phase === 'live' && Date.now() - moved > QUIET) client.rest();
   if (phase && next !== phase && now.silent) announcer.say($('status').textContent);
   phase = next;
-  const missed = document.hidden ? state.countAbove(lastSeen) : 0;
+  const missed = document.hidden ? shown.countAbove(lastSeen) : 0;
   const title = state.header?.title || game;
-  document.title = `${missed > 0 ? `(${missed}) ` : ''}${title} · live`;
+  document.title = `${missed > 0 ? `(${missed}) ` : ''}${title} · ${over ? 'ended' : 'live'}`;
   draw();
 }
 
@@ -121,7 +160,7 @@ let lastSeen = '';
 
 document.addEventListener('visibilitychange', () => {
   if (document.hidden) {
-    lastSeen = state.top;
+    lastSeen = shown.top;
     list.leave();
   } else {
     list.return();
@@ -137,6 +176,7 @@ setInterval(() => list.refreshTimes(), 60_000);
 async function openLink() {
   linked = false;
   const evt = location.hash.slice(1);
+  if (shown !== state && !shown.entry(evt)) finder.clear(); // the link is wanted more
   if (!list.show(evt)) {
     if (await timeline.around(evt)) list.show(evt);
     else announcer.say('The line of this link is not here');
@@ -161,9 +201,11 @@ const keys = {
   k: () => list.move(-1),
   p: () => setPaused(!list.paused),
   Home: toEdge,
+  '/': () => finder.enter(),
   Escape: () => {
+    if (document.activeElement === document.body && !location.hash) finder.clear();
     list.mark('');
-    document.activeElement?.blur();
+    document.activeElement.blur();
     if (location.hash) history.replaceState(null, '', location.pathname + location.search);
   },
 };
@@ -181,6 +223,7 @@ function setAnnouncing(on) {
   remembered.write('feed.announce', on ? 'on' : 'off');
 }
 
+$('search').addEventListener('click', () => (finder.open ? finder.leave() : finder.enter()));
 $('announce').addEventListener('click', () => setAnnouncing(!announcer.on));
 setAnnouncing(remembered.read('feed.announce', 'on') === 'on');
 wakeWithPage(client);

@@ -71,8 +71,7 @@ function fact(name, symbol, label) {
  * @returns {{name: string, icon: string, title: string, text: string}|null}
  */
 export function notice({ header: game, refusal, entries, epoch }) {
-  if (refusal && refusal.code !== 'not_found') return { name: 'refused', icon: 'ban', title: 'This feed cannot be shown now', text: `${refusal.msg || refusal.code}. This page tries again every 10 seconds.` };
-  if (refusal && epoch === null) return { name: 'unknown', icon: 'question', title: 'No such game, or not yet', text: 'If it is about to start, leave this page open: it looks again every 10 seconds.' };
+  if (refusal) return refused(refusal, epoch !== null);
   if (!game) return null;
   if (game.status === 'voided') return { name: 'voided', icon: 'ban', title: 'This game was voided', text: 'Nothing more is expected. What happened stays below.' };
   if (game.status === 'settled') return { name: 'ended', icon: 'trophy', title: 'This game is over', text: ending(game) };
@@ -82,6 +81,21 @@ export function notice({ header: game, refusal, entries, epoch }) {
   if (entries.length === 0) return { name: 'empty', icon: 'clock', title: 'Nothing has happened yet', text: 'Lines appear here the moment they do.' };
   if (!game.released) return { name: 'hidden', icon: 'lock', title: 'Scores are hidden', text: 'They appear as soon as it is known how this game is played.' };
   return null;
+}
+
+const AGAIN = 'This page tries again every 10 seconds.';
+const LAST = 'What stands below is what was here last.';
+
+// Whatever the reason that a game is not to be had: unknown, foreign and forbidden ones read the same.
+function refused({ code, msg }, held) {
+  const texts = {
+    not_found: held
+      ? { name: 'gone', icon: 'door', title: 'This feed is not here any more', text: `It was closed, or it may not be watched now. ${LAST}` }
+      : { name: 'unknown', icon: 'question', title: 'No such game, or not yet', text: 'If it is about to start, leave this page open: it looks again every 10 seconds.' },
+    suspended: { name: 'suspended', icon: 'lock', title: 'These feeds are switched off for now', text: `Their operator has suspended them. ${AGAIN}${held ? ` ${LAST}` : ''}` },
+    too_many: { name: 'full', icon: 'users', title: 'Too many are watching', text: `There is no place left at the moment. ${AGAIN}${held ? ` ${LAST}` : ''}` },
+  };
+  return texts[code] ?? { name: 'refused', icon: 'ban', title: 'This feed cannot be shown now', text: `${msg || code}. ${AGAIN}` };
 }
 
 function ending({ board = [], counts, pool }) {

@@ -75,7 +75,7 @@ function group(name, members) {
 }
 
 function beat(now) {
-  status.update(now, false);
+  status.update(now);
   draw();
 }
 

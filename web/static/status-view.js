@@ -2,7 +2,7 @@ import { setText } from './dom.js';
 
 /**
  * The chip and the banner: how far what is on the screen can be trusted. `data-status` of the chip: live, catching-up, reconnecting, offline,
- * ended, refused.
+ * ended, waiting (the server has nothing to show yet, or not any more), refused. `data-by` is how the frames travel.
  */
 export class StatusView {
   #chip;
@@ -16,10 +16,15 @@ export class StatusView {
     banner.querySelector('button').addEventListener('click', retry);
   }
 
-  /** @param {import('./feed-client.js').Status} status @param {boolean} ended nothing more is expected of what is shown */
-  update(status, ended) {
-    const [name, text] = chip(status, ended);
+  /**
+   * @param {import('./feed-client.js').Status} status
+   * @param {{over?: boolean, refused?: boolean}} [game] over: nothing more is expected of it. refused: the server does not show it
+   */
+  update(status, game = {}) {
+    const [name, text] = chip(status, game);
     this.#chip.dataset.status = name;
+    this.#chip.dataset.by = status.by;
+    this.#chip.title = WAYS[status.by] ?? '';
     setText(this.#chip.querySelector('.chip-text'), text);
     this.#banner.hidden = !(status.silent || name === 'refused');
     setText(this.#text, banner(status, name));
@@ -27,9 +32,15 @@ export class StatusView {
   }
 }
 
-function chip({ phase, retryAt }, ended) {
+const WAYS = {
+  eventStream: 'A socket does not get through here: lines come by an event stream.',
+  longPoll: 'Neither a socket nor a stream gets through here: lines are asked for every few seconds.',
+};
+
+function chip({ phase, retryAt }, { over, refused }) {
   if (phase === 'refused') return ['refused', 'Closed'];
-  if (phase === 'live') return ended ? ['ended', 'Ended'] : ['live', 'Live'];
+  if (phase === 'resting') return ['ended', 'Ended'];
+  if (phase === 'live') return refused ? ['waiting', 'Waiting'] : over ? ['ended', 'Ended'] : ['live', 'Live'];
   if (!navigator.onLine) return ['offline', 'Offline'];
   if (phase === 'catching-up') return ['catching-up', 'Catching up'];
   const seconds = Math.ceil((retryAt - Date.now()) / 1000);

@@ -8,17 +8,19 @@ export class Timeline {
   #base;
   #state;
   #limit;
+  #filter;
   #busy = null;
 
   /**
    * @param {string} base URL of the game: `/v1/tenants/{tenant}/games/{game}`
    * @param {import('./feed-state.js').FeedState} state
-   * @param {{limit?: number}} [options] lines a page, 100 by default
+   * @param {{limit?: number, filter?: string}} [options] lines a page, 100 by default; the filter as a query, of a state that holds its matches
    */
-  constructor(base, state, { limit = 100 } = {}) {
+  constructor(base, state, { limit = 100, filter = '' } = {}) {
     this.#base = base;
     this.#state = state;
     this.#limit = limit;
+    this.#filter = filter && `&${filter}`;
   }
 
   get busy() {
@@ -27,8 +29,7 @@ export class Timeline {
 
   /** Joins the next page below ('older') or above ('newer'). Calls during a call wait for that one's end. */
   more(part) {
-    const { entries } = this.#state;
-    const edge = (part === 'older' ? entries.at(-1) : entries[0])?.line.evt;
+    const edge = this.#state.edge(part);
     if (!edge) return Promise.resolve(false);
     return this.#once(part, async () => {
       const page = await this.#page(part, edge);
@@ -66,7 +67,7 @@ export class Timeline {
 
   /** `more`: in the direction that was asked for. */
   #page(part, edge) {
-    return this.#read(`/timeline?${part === 'older' ? 'before' : 'after'}=${edge}&limit=${this.#limit}`);
+    return this.#read(`/timeline?${part === 'older' ? 'before' : 'after'}=${edge}&limit=${this.#limit}${this.#filter}`);
   }
 
   async #read(path) {
