@@ -1,0 +1,124 @@
+// Command consumer measures the consumer library alone, beside peers and ceilings in the same run, on a private server:
+// machines differ and are shared, so what counts are the ratios.
+//
+//	go run ./consumer [-rounds n] [-entries n] [-streams n]
+//
+// Entries are of 200 bytes, handlers are empty. It prints the median of each series and a line "RATIO <name> <value>" for
+// each comparison.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/valkey-io/valkey-go"
+
+	"github.com/codemojex/feedrenderer/internal/servers"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "consumer:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is one run of all measurements.
+type bench struct {
+	url     string
+	client  valkey.Client // for filling and looking
+	entries int
+	streams int
+	made    int // streams so far
+	series  map[string][]float64
+}
+
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	flags := flag.NewFlagSet("consumer", flag.ContinueOnError)
+	rounds := flags.Int("rounds", 5, "interleaved runs of each side")
+	entries := flags.Int("entries", 100_000, "backlog of the fast sides; the slow ones drain a tenth")
+	streams := flags.Int("streams", 2000, "streams of the idle consumer")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	server, err := servers.StartValkey(ctx, servers.ValkeyConfig{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	b := &bench{url: server.URL, entries: *entries, streams: *streams, series: map[string][]float64{}}
+	if b.client, err = b.newClient(); err != nil {
+		return err
+	}
+	defer b.client.Close()
+
+	sides := []struct {
+		name    string
+		entries int
+		drain   func(ctx context.Context, stream string, n int) (seconds float64, err error)
+	}{
+		{"ours", *entries, b.ours},
+		{"bare loop", *entries, b.bare},
+		{"one XACK an entry", *entries / 10, b.perEntry},
+		{"watermill", *entries / 10, b.watermill},
+	}
+	for range *rounds {
+		for _, side := range sides {
+			stream, err := b.fill(ctx, side.entries)
+			if err != nil {
+				return err
+			}
+			seconds, err := side.drain(ctx, stream, side.entries)
+			if err != nil {
+				return fmt.Errorf("%s: %w", side.name, err)
+			}
+			b.add(side.name+", entries/s", float64(side.entries)/seconds)
+			if err := b.client.Do(ctx, b.client.B().Del().Key(stream).Build()).Error(); err != nil {
+				return err
+			}
+		}
+		if err := b.latencies(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.idle(ctx); err != nil {
+		return err
+	}
+	b.print(out)
+	return nil
+}
+
+func (b *bench) add(name string, v float64) { b.series[name] = append(b.series[name], v) }
+
+func (b *bench) median(name string) float64 {
+	sorted := slices.Sorted(slices.Values(b.series[name]))
+	return sorted[len(sorted)/2]
+}
+
+func (b *bench) print(out io.Writer) {
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for name := range b.series {
+			if !yield(name) {
+				return
+			}
+		}
+	}) {
+		values := b.series[name]
+		fmt.Fprintf(out, "%-40s median %12.4g  least %12.4g  greatest %12.4g  of %d\n",
+			name, b.median(name), slices.Min(values), slices.Max(values), len(values))
+	}
+	ours := b.median("ours, entries/s")
+	fmt.Fprintf(out, "RATIO consumer_ceiling %.3f\n", ours/b.median("bare loop, entries/s"))
+	fmt.Fprintf(out, "RATIO consumer_watermill %.2f\n", ours/b.median("watermill, entries/s"))
+	fmt.Fprintf(out, "RATIO consumer_per_entry %.2f\n", ours/b.median("one XACK an entry, entries/s"))
+	fmt.Fprintf(out, "RATIO consumer_latency %.2f\n", b.median("ours, p99 ms")/b.median("bare blocked read, p99 ms"))
+}
