@@ -2,7 +2,6 @@ package browsertest_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/codemojex/feedrenderer/web/browsertest"
@@ -216,81 +215,5 @@ func TestConnection(t *testing.T) {
 		k.text(`7`)
 		k.send(live("g1", 1, 2, line(2, 2)))
 		until(page, 2, 1)
-	})
-}
-
-func TestLobby(t *testing.T) {
-	t.Parallel()
-	browsertest.Browser(t)
-
-	lobby := func(t *testing.T, games ...string) (*site, *browsertest.Page, *socket) {
-		s := newSite(t)
-		page := browsertest.Tab(t)
-		list := []object{}
-		for _, game := range games {
-			list = append(list, header(game, 1))
-		}
-		s.answer(object{"games": list, "more": false})
-		page.Open(s.URL + "/acme/")
-		return s, page, s.socket()
-	}
-	card := func(game, inside string) string {
-		return fmt.Sprintf(`document.querySelector("[data-game=%s] %s")`, game, inside)
-	}
-
-	t.Run("FiveGamesShareOneSocketAndAllResume", func(t *testing.T) {
-		t.Parallel()
-		games := []string{"g1", "g2", "g3", "g4", "g5"}
-		s, page, k := lobby(t, games...)
-		for i, game := range games {
-			k.sub(game)
-			k.send(snap(game, 1, true, line(i+1, 1)))
-		}
-		for i, game := range games {
-			page.Until(card(game, ".card-line p") + fmt.Sprintf(`.textContent === "player%d scored %d %%"`, i+1, i+1))
-		}
-		k.send(live("g3", 1, 2, with(line(50, 2), "text", hostile)))
-		page.Until(card("g3", ".card-line p") + `.textContent === "` + hostile + `"`)
-		k.drop()
-		k = s.socket()
-		for _, game := range games {
-			want := "e1:1"
-			if game == "g3" {
-				want = "e1:2"
-			}
-			if got := k.sub(game); got != want {
-				t.Errorf("%s resumes from %q, want %q", game, got, want)
-			}
-			k.send(delta(game, 1, 3, with(line(60, 3), "text", game+" goes on")))
-		}
-		for _, game := range games {
-			page.Until(card(game, ".card-line p") + fmt.Sprintf(`.textContent === "%s goes on"`, game))
-		}
-		if len(s.sockets) > 0 {
-			t.Error("there is more than one socket")
-		}
-	})
-
-	t.Run("AGameThatEndsMovesToTheOthersThatAreOver", func(t *testing.T) {
-		t.Parallel()
-		_, page, k := lobby(t, "g1", "g2")
-		k.sub("g1")
-		k.sub("g2")
-		k.send(snap("g1", 1, false, line(1, 1)), snap("g2", 1, false, line(2, 1)))
-		page.Until(`document.querySelectorAll("#running .card").length === 2`)
-		k.send(object{"t": "game", "g": "g1", "game": with(header("g1", 2), "status", "settled")})
-		page.Until(`document.querySelector("#over .card").dataset.game === "g1" && document.querySelectorAll("#running .card").length === 1`)
-	})
-
-	t.Run("WithoutGamesItSaysSo", func(t *testing.T) {
-		t.Parallel()
-		s := newSite(t)
-		page := browsertest.Tab(t)
-		s.answer(object{"games": []object{}, "more": false})
-		page.Open(s.URL + "/acme/")
-		page.Until(`document.getElementById("notice").dataset.notice === "empty" && document.getElementById("plain") === null`)
-		if text := browsertest.Eval[string](page, "document.body.innerText"); strings.Contains(text, "Reconnecting") {
-			t.Errorf("it says %q", text)
-		}
 	})
 }

@@ -37,6 +37,7 @@ type site struct {
 	t       *testing.T
 	sockets chan *socket
 	streams chan *stream
+	reply   func(uri string) any           // answers all requests of REST, where it is set
 	blocked atomic.Bool                    // sockets, by a proxy
 	polls   atomic.Bool                    // streams are blocked as well
 	answers chan func(http.ResponseWriter) // to requests of REST, in the order of their coming
@@ -95,6 +96,12 @@ func (s *site) rest(w http.ResponseWriter, r *http.Request) {
 	s.asked = append(s.asked, r.URL.RequestURI())
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
+	if s.reply != nil {
+		if err := json.NewEncoder(w).Encode(s.reply(r.URL.RequestURI())); err != nil {
+			s.t.Errorf("answer: %v", err)
+		}
+		return
+	}
 	select {
 	case answer := <-s.answers:
 		answer(w)

@@ -20,14 +20,14 @@ export class GameCard {
       el('div', { class: 'card-head' }, this.#title, this.#mode), this.#line, this.#facts);
   }
 
-  /** @param {object} game the header @param {import('./feed-state.js').FeedState} state */
+  /** @param {object} game the header @param {import('./feed-state.js').FeedState|null} state what is followed of it, if it is yet */
   update(game, state, now) {
     setText(this.#title, game.title || game.game);
     setText(this.#mode, modeName(game));
     this.#mode.dataset.mode = game.mode ?? '';
     this.node.toggleAttribute('data-final', isFinal(game));
-    this.#newest(state.entries[0] ?? null, now);
-    const list = facts(game, state.watchers, now).filter(([name]) => name !== 'lines');
+    this.#newest(state?.entries[0] ?? null, game, now);
+    const list = facts(game, state?.watchers ?? null, now).filter(([name]) => name !== 'lines');
     const key = JSON.stringify([list, game.board?.[0]]);
     if (this.#facts.dataset.key === key) return;
     this.#facts.dataset.key = key;
@@ -36,7 +36,7 @@ export class GameCard {
       ...(leader ? [el('span', { title: 'Leader' }, icon('crown'), el('span', { class: 'sr' }, 'Leader: '), el('bdi', {}, leader.player), el('b', {}, points(leader.score)))] : []));
   }
 
-  #newest(entry, now) {
+  #newest(entry, { counts }, now) {
     const time = this.#line.querySelector('time');
     if (entry === this.#entry && this.#line.childElementCount > 0) {
       if (time) setText(time, ago(time.dateTime, now));
@@ -45,7 +45,7 @@ export class GameCard {
     const arrived = this.#entry !== null;
     this.#entry = entry;
     if (!entry) {
-      this.#line.replaceChildren(el('span', { class: 'dot' }, icon('clock')), el('p', {}, 'Nothing has happened yet'));
+      this.#line.replaceChildren(el('span', { class: 'dot' }, icon('clock')), el('p', {}, counts?.lines > 0 ? '' : 'Nothing has happened yet'));
       return;
     }
     const { line } = entry;

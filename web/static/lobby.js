@@ -1,5 +1,9 @@
-/** The page of a tenant's games: `/{tenant}/`. The list comes by REST; each game's newest line and header live, all over one socket. */
+/**
+ * The page of a tenant's games: `/{tenant}/`. The list comes by REST, page by page; the games whose cards are near the screen are followed live,
+ * all over one socket, so that their number does not matter.
+ */
 import { FeedClient } from './feed-client.js';
+import { parseCursor } from './feed-state.js';
 import { GameCard } from './game-card.js';
 import { isFinal, showNotice } from './game-view.js';
 import { StatusView } from './status-view.js';
@@ -9,59 +13,104 @@ import { liveURL, wakeWithPage } from './page.js';
 const { tenant } = document.body.dataset;
 const $ = (id) => document.getElementById(id);
 const PAGE = 100; // games a page of the list
-const PAGES = 4; // at most: a socket takes 500 games
-const LOOK = 10_000; // ms from one look for new games to the next
+const LOOK = 10_000; // ms from one look at the list to the next
+const RUNNING = ['gathering', 'open', 'revealing'];
 
 const client = new FeedClient(liveURL(tenant), { onstatus: beat });
 const status = new StatusView($('status'), $('banner'), () => client.retry());
-const games = new Map(); // id -> {listed, state, card}: the header as the list had it, until the socket knows better
 const draw = perFrame(drawNow);
 
-let pages = 1; // of the list that are wanted
-let more = false; // whether the list goes on behind them
+// A game: `header` is the newest known, of list or socket; `state` what is followed live, or was last; `stop` ends that, null while it is not.
+const games = new Map();
+const touched = new Set(); // games whose cards are to be brought up to date
+const near = new Set(); // games whose cards are near the screen
+
+const starts = ['']; // the id after which each known page of the list begins
+let wanted = 1; // pages
+let turn = 0; // the page to be read next
 let known = false; // whether the list came once
+let moved = false; // whether games may have to be put in another order
 
-const header = ({ listed, state }) => state.header ?? listed;
+const screen = new IntersectionObserver((seen) => {
+  for (const { target, isIntersecting } of seen) (isIntersecting ? follow : leave)(games.get(target.dataset.game));
+}, { rootMargin: '50% 0%' });
 
+// One page of the list each time, in turn; where there are more, also the games that go on, wherever they stand in it.
 async function look() {
-  let after = '';
-  for (let i = 0; i < pages; i++) {
-    const page = await read(after);
-    for (const listed of page.games) keep(listed);
-    more = page.more;
-    if (!more) break;
-    after = page.games.at(-1).game;
-  }
+  const page = turn;
+  turn = (turn + 1) % wanted;
+  const { games: listed, more } = await read(starts[page] && `&after=${starts[page]}`);
+  listed.forEach(take);
+  if (more) starts[page + 1] ??= listed.at(-1).game;
   known = true;
+  draw();
+  if (starts.length === 1) return;
+  for (const { games: running } of await Promise.all(RUNNING.map((name) => read(`&status=${name}`)))) running.forEach(take);
   draw();
 }
 
-async function read(after) {
-  const answer = await fetch(`/v1/tenants/${tenant}/games?limit=${PAGE}${after && `&after=${after}`}`, { headers: { Accept: 'application/json' }, cache: 'no-cache' });
+async function read(query) {
+  const answer = await fetch(`/v1/tenants/${tenant}/games?limit=${PAGE}${query}`, { headers: { Accept: 'application/json' }, cache: 'no-cache' });
   if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
   return answer.json();
 }
 
-function keep(listed) {
-  const each = games.get(listed.game);
-  if (each) each.listed = listed;
-  else games.set(listed.game, { listed, card: new GameCard(tenant, listed.game), state: client.watch(listed.game, { limit: 1, keep: 1, onchange: draw }).state });
+function take(header) {
+  const id = header.game;
+  let each = games.get(id);
+  if (!each) {
+    each = { id, header, card: new GameCard(tenant, id), state: null, stop: null };
+    games.set(id, each);
+    screen.observe(each.card.node);
+  }
+  const old = each.header;
+  const [held, fresh] = [parseCursor(old.cursor), parseCursor(header.cursor)];
+  if (held && fresh && held.epoch === fresh.epoch && fresh.ver < held.ver) return;
+  each.header = header;
+  touched.add(each);
+  moved ||= !each.card.node.isConnected || isFinal(header) !== isFinal(old) || header.started_at !== old.started_at;
+}
+
+function follow(each) {
+  near.add(each);
+  each.stop ??= client.watch(each.id, {
+    limit: 1,
+    keep: 1,
+    onchange: (state, change) => {
+      if (state.epoch !== null) each.state = state; // until then what it showed last
+      touched.add(each);
+      if (change.header && state.header) take(state.header);
+      draw();
+    },
+  }).stop;
+}
+
+function leave(each) {
+  near.delete(each);
+  each.stop?.();
+  each.stop = null;
 }
 
 function drawNow() {
   if (!known) return;
   const now = client.now();
-  const all = [...games.values()].sort((a, b) => begun(header(b)) - begun(header(a)) || (header(a).game < header(b).game ? -1 : 1));
-  for (const each of all) each.card.update(header(each), each.state, now);
-  group('running', all.filter((each) => !isFinal(header(each))));
-  group('over', all.filter((each) => isFinal(header(each))));
-  showNotice($('notice'), all.length > 0 ? null : { name: 'empty', icon: 'clock', title: 'No games yet', text: 'A game appears here as soon as something happens in it.' });
+  for (const each of touched) each.card.update(each.header, each.state, now);
+  touched.clear();
+  if (moved) order();
+  moved = false;
+  showNotice($('notice'), games.size > 0 ? null : { name: 'empty', icon: 'clock', title: 'No games yet', text: 'A game appears here as soon as something happens in it.' });
   $('plain')?.remove();
-  $('status').hidden = all.length === 0; // nothing is listened to yet
-  $('more').hidden = !more || pages === PAGES;
+  $('status').hidden = games.size === 0; // nothing is listened to yet
+  $('more').hidden = starts.length <= wanted;
 }
 
-const begun = (game) => Date.parse(game.started_at) || 0;
+const begun = ({ header }) => Date.parse(header.started_at) || 0;
+
+function order() {
+  const all = [...games.values()].sort((a, b) => begun(b) - begun(a) || (a.id < b.id ? -1 : 1));
+  group('running', all.filter(({ header }) => !isFinal(header)));
+  group('over', all.filter(({ header }) => isFinal(header)));
+}
 
 // Cards move only where their order changed: a reader's focus and pointer stay on what they are on.
 function group(name, members) {
@@ -69,13 +118,18 @@ function group(name, members) {
   root.hidden = members.length === 0;
   setText(root.querySelector('h2 span'), String(members.length));
   const cards = root.querySelector('.cards');
-  const nodes = members.map(({ card }) => card.node);
-  for (const node of [...cards.children]) if (!nodes.includes(node)) node.remove();
-  nodes.forEach((node, i) => cards.children[i] === node || cards.insertBefore(node, cards.children[i] ?? null));
+  const nodes = new Set(members.map(({ card }) => card.node));
+  for (const node of [...cards.children]) if (!nodes.has(node)) node.remove();
+  let next = cards.firstElementChild;
+  for (const node of nodes) {
+    if (node === next) next = next.nextElementSibling;
+    else cards.insertBefore(node, next);
+  }
 }
 
 function beat(now) {
   status.update(now);
+  for (const each of near) touched.add(each); // their clocks go on
   draw();
 }
 
@@ -85,7 +139,7 @@ const tryLook = () => look().catch((err) => {
 });
 
 $('more').addEventListener('click', () => {
-  pages++;
+  turn = wanted++;
   tryLook();
 });
 setInterval(() => document.hidden || tryLook(), LOOK);
