@@ -33,6 +33,7 @@ var benchmarks = []benchmark{
 	{"apply", "batches of 500 rows, of one game, over 200 and applied before: the product's write beside a plain upsert into the same table", apply},
 	{"e2e", "30 % of the drain speed over 200 games, XADD to a frame in a Go client: the whole product beside the straight line", e2e},
 	{"idle", "one entry on an idle system, XADD to a frame in a Go client, beside the bare round trips that it needs", idle},
+	{"fan", "lines to 1000 and 5000 sockets at saturation, and 1000 watchers that resume at once, beside bare loops of writes", fan},
 	{"latency", "XADD to a row on a page in a browser, and to a frame in a Go client, beside XADD to a blocked read", latency},
 }
 
