@@ -55,7 +55,11 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(os.DirFS("../static"))))
+	files := http.StripPrefix("/static/", http.FileServerFS(os.DirFS("../static")))
+	mux.HandleFunc("GET /static/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
+		files.ServeHTTP(w, r)
+	})
 	mux.HandleFunc("GET /acme/{$}", func(w http.ResponseWriter, _ *http.Request) {
 		s.page(w, pages, "lobby.html", struct {
 			Tenant, Title string

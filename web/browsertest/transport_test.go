@@ -185,3 +185,15 @@ func TestWithoutTheSocket(t *testing.T) {
 		until(page, 1)
 	})
 }
+
+func TestTheExampleFollowsAGameInAFewLines(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	page := browsertest.Tab(t)
+	page.Open(s.URL + "/static/example.html?tenant=acme&game=g1")
+	k := s.socket()
+	k.sub("g1")
+	k.send(snap("g1", 2, false, with(line(2, 2), "text", hostile), retracted(1, 1, "")), live("g1", 2, 3, line(3, 3)))
+	page.Until(`document.querySelector("ol").innerText === "player3 scored 3 %\n` + hostile + `\nremoved"`)
+	page.Until(`document.querySelector("h1").textContent === "Room g1" && document.getElementById("phase").textContent === "live"`)
+}
