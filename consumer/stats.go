@@ -30,7 +30,7 @@ type Stats struct {
 	HandedBack       int64 // not begun when we stopped, and given back with their attempts not raised
 	Trimmed          int64 // pending entries whose bodies were trimmed away
 	LeasesLost       int64
-	Panics           int64 // of the handler
+	Panics           int64 // entries at which the handler panicked
 	GroupsRemade     int64 // after the group or its stream was destroyed
 	Failures         int64 // commands that failed
 

@@ -80,6 +80,36 @@ func (v Verdict) String() string {
 // A handler must therefore be safe to repeat, as at-least-once delivery asks anyway.
 type Handler func(ctx context.Context, batch []Message) []Verdict
 
+// Handle calls the handler the way a consumer does and always returns a verdict for each message: a batch that panicked, or
+// was answered with the wrong number of verdicts, is halved until what is at fault stands alone.
+func (h Handler) Handle(ctx context.Context, batch []Message) []Verdict {
+	verdicts, err := h.call(ctx, batch)
+	if err == nil {
+		return verdicts
+	}
+	if len(batch) == 1 || ctx.Err() != nil {
+		verdicts = make([]Verdict, len(batch))
+		for i := range verdicts {
+			verdicts[i] = Retry(0, err)
+		}
+		return verdicts
+	}
+	half := len(batch) / 2
+	return append(h.Handle(ctx, batch[:half:half]), h.Handle(ctx, batch[half:])...)
+}
+
+func (h Handler) call(ctx context.Context, batch []Message) (verdicts []Verdict, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			verdicts, err = nil, newPanicError(r)
+		}
+	}()
+	if verdicts = h(ctx, batch); len(verdicts) != len(batch) {
+		return nil, &VerdictsError{Got: len(verdicts), Want: len(batch)}
+	}
+	return verdicts, nil
+}
+
 // Each makes a Handler of a function of one message. Messages are handled one after the other, each with a context that
 // ends with cause ErrLeaseLost if its entry was taken over; a panic is a Retry of that message alone.
 func Each(f func(ctx context.Context, m Message) Verdict) Handler {

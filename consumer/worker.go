@@ -47,48 +47,20 @@ func (p *partition) begin(r *run) bool {
 	return false
 }
 
-// handle calls the handler and always returns a verdict for each message. A batch that panicked or was answered with the
-// wrong number of verdicts is halved until what is at fault stands alone.
+// handle calls the handler and counts what it did wrong. A panic's stack is logged once a minute.
 func (p *partition) handle(ctx context.Context, batch []Message) []Verdict {
-	verdicts, err := p.call(ctx, batch)
-	if err == nil {
-		return verdicts
-	}
-	if len(batch) == 1 || ctx.Err() != nil {
-		verdicts = make([]Verdict, len(batch))
-		for i := range verdicts {
-			verdicts[i] = Retry(0, err)
-		}
-		return verdicts
-	}
-	half := len(batch) / 2
-	return append(p.handle(ctx, batch[:half:half]), p.handle(ctx, batch[half:])...)
-}
-
-func (p *partition) call(ctx context.Context, batch []Message) (verdicts []Verdict, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			panicked := newPanicError(r)
-			p.s.panicked(panicked)
-			verdicts, err = nil, panicked
-		}
-	}()
-	verdicts = p.s.cfg.Handler(ctx, batch)
+	verdicts := p.s.cfg.Handler.Handle(ctx, batch)
 	for i := range verdicts {
-		if panicked := (*PanicError)(nil); verdicts[i].err != nil && errors.As(verdicts[i].err, &panicked) {
-			p.s.panicked(panicked) // Each caught it
+		if verdicts[i].err == nil {
+			continue
+		}
+		panicked, miscounted := (*PanicError)(nil), (*VerdictsError)(nil)
+		if errors.As(verdicts[i].err, &panicked) {
+			p.s.c.count.panics.Add(1)
+			p.s.c.faults.warn("handler panicked", "", panicked, "stack", string(panicked.Stack))
+		} else if errors.As(verdicts[i].err, &miscounted) {
+			p.s.c.faults.warn("handler broke its contract", "", miscounted)
 		}
 	}
-	if len(verdicts) != len(batch) {
-		err := &VerdictsError{Got: len(verdicts), Want: len(batch)}
-		p.s.c.faults.warn("handler broke its contract", "", err)
-		return nil, err
-	}
-	return verdicts, nil
-}
-
-// panicked counts a panic and logs its stack, once a minute for each panic value's text.
-func (s *session) panicked(err *PanicError) {
-	s.c.count.panics.Add(1)
-	s.c.faults.warn("handler panicked", "", err, "stack", string(err.Stack))
+	return verdicts
 }
