@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -102,7 +103,8 @@ func (h *hub) unpark() {
 	})
 }
 
-// swept takes the head of the game as the table has it. Its version may be on its way, so it parks like a message.
+// swept takes the head of the game as the table has it. Its version may be on its way, so it parks like a message. That
+// the table answers at all ends a pause after failures.
 func (h *hub) swept(head timeline.Head) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,6 +112,10 @@ func (h *hub) swept(head timeline.Head) {
 		return
 	}
 	h.arrived++
+	if h.fails > 0 {
+		h.fails, h.retryAt = 0, time.Now().Add(rand.N(2*firstBackoff))
+		h.rouse()
+	}
 	if head.Cursor.Epoch != h.recent.epoch {
 		h.suspect()
 		return

@@ -36,6 +36,9 @@ func (f *frame) moves() bool {
 	return f.kind == frameSnap || f.kind == frameDelta || f.kind == frameLines
 }
 
+// answers reports whether the frame answers a subscription.
+func (f *frame) answers() bool { return f.kind == frameSnap || f.kind == frameDelta }
+
 // Names of games and epochs are letters, digits, '-' and '_': they stand in JSON as they are.
 
 func snapFrame(game feed.GameID, at feed.Cursor, header []byte, lines []broadcast.Line, older bool) frame {

@@ -83,7 +83,7 @@ const (
 	readTime     = 5 * time.Second
 	recentBytes  = 1 << 20 // what a hub remembers
 	parkedBound  = 256     // messages; beyond it only their versions are kept
-	maxBackoff   = 2 * time.Second
+	maxBackoff   = time.Second
 	firstBackoff = 50 * time.Millisecond
 )
 

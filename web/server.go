@@ -158,7 +158,7 @@ func (s *Server) Run(ctx context.Context) {
 	}
 	select {
 	case <-s.outlets.empty:
-	case <-time.After(closeAnswer / 5):
+	case <-time.After(2 * closeTime):
 		s.outlets.force()
 	}
 	s.stop()
@@ -167,9 +167,10 @@ func (s *Server) Run(ctx context.Context) {
 }
 
 // Drain sends the watchers away: readiness is off and no new ones are taken from now on; all are told to come back
-// elsewhere at a moment of their own within the spread, and are closed in waves over it, each with its code, whether
-// they answer or not. It returns when the last is gone, or, when the context ends, after breaking those that are left;
-// the error says how many those were. A deadline of the context shortens the spread to two thirds of what is left.
+// elsewhere at a moment of their own within the spread, and are closed in waves over it, each with its code; one that
+// does not answer is not waited for. It returns when the last is gone, or, when the context ends, after breaking those
+// that are left; the error says how many those were. A deadline of the context shortens the spread to two thirds of what
+// is left.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
 	s.leave()
@@ -201,7 +202,7 @@ func (s *Server) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if n := s.outlets.force(); n > 0 {
-		return fmt.Errorf("drain: %d watchers did not answer their close", n)
+		return fmt.Errorf("drain: %d watchers were not sent away in time", n)
 	}
 	return nil
 }

@@ -29,8 +29,9 @@ type socket struct {
 	misread int           // frames that were not understood; the reader's
 }
 
-// closeAnswer is how long the library waits for a peer to answer a close.
-const closeAnswer = 5 * time.Second
+// closeTime is how long a close frame may take to be written and answered. The library would wait longer; but an answer
+// is a courtesy, and a process that ends has none to wait for.
+const closeTime = 2 * time.Second
 
 // accept upgrades a request and lets the socket run. A request that it refuses is answered.
 func (s *Server) accept(w http.ResponseWriter, r *http.Request, tenant feed.TenantID) error {
@@ -79,8 +80,9 @@ func (s *socket) run() {
 	switch {
 	case err == nil && why.code != 0:
 		meter.closed(why)
-		s.extend(closeAnswer)
+		unanswered := time.AfterFunc(closeTime, s.force)
 		err = s.conn.Close(why.code, why.reason)
+		unanswered.Stop()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		meter.closed(closeSlow) // half a frame is written: no code can follow it
 		err = s.conn.CloseNow()

@@ -65,7 +65,7 @@ func (s *Server) subscribe(w *watcher, in clientFrame) {
 		s.faults.warn("tenant not looked up", "tenant", w.tenant, "err", err)
 		w.say(errorFrame(errLater, "not available now, subscribe again later", game))
 		return
-	case w.count() >= maxGames && !w.has(id):
+	case w.size() >= maxGames && !w.has(id):
 		w.say(errorFrame(errTooMany, fmt.Sprintf("at most %d games on one socket", maxGames), game))
 		return
 	}

@@ -12,17 +12,21 @@ import (
 //
 // On overflow the queue is cleared and every subscription is lost. Nothing more is queued for a lost one until the writer,
 // able to write again, lets it resume from what was really written: one delta in place of all that was dropped.
+//
+// Answers to subscriptions, which may be large, have a bound of their own, so that one leaves room for the frames that
+// follow it. An answer beyond the bound waits its turn: its subscription alone is lost, and no overflow is counted.
 type watcher struct {
 	tenant feed.TenantID
-	bound  int           // bytes of the queue; a single frame may be larger
+	bound  int           // bytes of the queue, and of the answers in it; a single frame may be larger
 	ready  chan struct{} // signalled when there is something to write or the watcher is to be closed
 
 	mu      sync.Mutex // guards what follows, and the second half of each sub; taken under a hub's, never around it
 	subs    map[feed.GameID]*sub
-	waiting []*sub  // subscriptions with frames, in order of the first
-	lost    []*sub  // subscriptions to be resumed
-	control []frame // frames of no game, written after those of games
-	bytes   int
+	waiting []*sub    // subscriptions with frames, in order of the first
+	lost    []*sub    // subscriptions to be resumed
+	control []frame   // frames of no game, written after those of games
+	bytes   int       // queued, the answers aside
+	answers int       // bytes of queued snapshots and deltas
 	lagged  time.Time // the last overflow
 	ended   bool      // take nothing more
 	closing *closing  // why the writer is to close, nil while it is not
@@ -63,7 +67,13 @@ func (w *watcher) push(s *sub, f frame) {
 	if w.ended || s.isLost {
 		return
 	}
-	if !w.admit(len(f.bytes)) {
+	switch {
+	case f.answers() && w.answers > 0 && w.answers+len(f.bytes) > w.bound:
+		s.isLost = true
+		w.lost = append(w.lost, s)
+		w.signal()
+		return
+	case !f.answers() && !w.admit(len(f.bytes)):
 		return
 	}
 	if len(s.out) == 0 {
@@ -72,15 +82,24 @@ func (w *watcher) push(s *sub, f frame) {
 	if f.kind == frameGame {
 		for i := range s.out { // only the newest header matters
 			if s.out[i].kind == frameGame {
-				w.bytes -= len(s.out[i].bytes)
+				w.count(&s.out[i], -1)
 				s.out = append(s.out[:i], s.out[i+1:]...)
 				break
 			}
 		}
 	}
 	s.out = append(s.out, f)
-	w.bytes += len(f.bytes)
+	w.count(&f, 1)
 	w.signal()
+}
+
+// count adds a frame of a subscription to the bytes that wait, or takes it away with -1.
+func (w *watcher) count(f *frame, sign int) {
+	if f.answers() {
+		w.answers += sign * len(f.bytes)
+	} else {
+		w.bytes += sign * len(f.bytes)
+	}
 }
 
 // say queues a frame of no game.
@@ -114,7 +133,7 @@ func (w *watcher) admit(n int) bool {
 			w.lost = append(w.lost, s)
 		}
 	}
-	w.waiting, w.control, w.bytes = nil, nil, 0
+	w.waiting, w.control, w.bytes, w.answers = nil, nil, 0, 0
 	w.signal()
 	return false
 }
@@ -141,7 +160,7 @@ func (w *watcher) end(why closing) {
 func (w *watcher) leave() {
 	w.mu.Lock()
 	subs := w.subs
-	w.subs, w.waiting, w.lost, w.control, w.bytes, w.ended = nil, nil, nil, nil, 0, true
+	w.subs, w.waiting, w.lost, w.control, w.bytes, w.answers, w.ended = nil, nil, nil, nil, 0, 0, true
 	w.mu.Unlock()
 	for _, s := range subs {
 		s.hub.leave(s)
@@ -188,7 +207,7 @@ func (w *watcher) forget(s *sub) {
 		return
 	}
 	for i := range s.out {
-		w.bytes -= len(s.out[i].bytes)
+		w.count(&s.out[i], -1)
 	}
 	s.out, s.isLost = nil, true // nothing more is queued for it
 	w.waiting = without(w.waiting, s)
@@ -205,8 +224,8 @@ func without(subs []*sub, s *sub) []*sub {
 	return kept
 }
 
-// count is how many games are subscribed.
-func (w *watcher) count() int {
+// size is how many games are subscribed.
+func (w *watcher) size() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.subs)
@@ -264,7 +283,7 @@ func (w *watcher) take() flush {
 	if len(w.lost) > 0 {
 		w.signal()
 	}
-	w.waiting, w.control, w.bytes = nil, nil, 0
+	w.waiting, w.control, w.bytes, w.answers = nil, nil, 0, 0
 	w.mu.Unlock()
 
 	for i, s := range waiting {
