@@ -34,7 +34,7 @@ func e2e(ctx context.Context, rig *rig, report *report) error {
 	report.add("load", "entries/s", rate)
 	sides := []struct {
 		name string
-		run  func(ctx context.Context, games []feed.GameKey, group string) (listen string, stop func() error, err error)
+		run  func(ctx context.Context, games []feed.GameKey, group string) (side, error)
 	}{
 		{"XADD to a frame under load", rig.e2eRenderer},
 		{"XADD to a frame under load, straight line", rig.e2eStraight},
@@ -48,7 +48,7 @@ func e2e(ctx context.Context, rig *rig, report *report) error {
 			group := "run" + strconv.Itoa(rig.labels)
 			rig.labels++
 			bounded, cancel := context.WithTimeout(ctx, runLimit)
-			ms, err := rig.underLoad(bounded, games.games, rate, func(ctx context.Context) (string, func() error, error) {
+			ms, err := rig.underLoad(bounded, load{games: games.games, watched: games.games, rate: rate}, func(ctx context.Context) (side, error) {
 				return sides[i].run(ctx, games.games, group)
 			})
 			cancel()
@@ -65,29 +65,48 @@ func e2e(ctx context.Context, rig *rig, report *report) error {
 	return nil
 }
 
-// underLoad opens the games, starts one side, follows it, and plays at a rate; it gives the time that each measured
-// entry took, in ms.
-func (r *rig) underLoad(ctx context.Context, games []feed.GameKey, rate float64, start func(context.Context) (string, func() error, error)) (_ []float64, err error) {
+// side is a way from streams to a socket, at work.
+type side struct {
+	listen string
+	pid    int
+	stop   func() error
+}
+
+// load is what is played.
+type load struct {
+	games, watched []feed.GameKey
+	rate           float64                                  // entries/s
+	settled        func(ctx context.Context, pid int) error // called before it begins; nil: nothing
+}
+
+// underLoad opens the games, starts a side, follows it, and plays; it gives the time that each measured entry took, in ms.
+func (r *rig) underLoad(ctx context.Context, load load, start func(context.Context) (side, error)) (_ []float64, err error) {
 	mint, err := feed.NewMint(3)
 	if err != nil {
 		return nil, err
 	}
+	games := load.games
 	producer := feed.NewProducer(r.client, mint)
 	for _, game := range games {
 		if _, err := producer.Append(ctx, game, opening()); err != nil {
 			return nil, err
 		}
 	}
-	listen, stop, err := start(ctx)
+	side, err := start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
-	watcher, err := newWatcher(ctx, listen, games...)
+	defer func() { err = errors.Join(err, side.stop()) }()
+	watcher, err := newWatcher(ctx, side.listen, load.watched...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, watcher.close()) }()
+	if load.settled != nil {
+		if err := load.settled(ctx, side.pid); err != nil {
+			return nil, err
+		}
+	}
 
 	var (
 		sent   = make([][]sighting, e2eWriters)
@@ -96,7 +115,7 @@ func (r *rig) underLoad(ctx context.Context, games []feed.GameKey, rate float64,
 		begun  = time.Now()
 	)
 	for n := range e2eWriters {
-		loops.Go(func() { sent[n], faults[n] = play(ctx, producer, games, n, rate/e2eWriters, begun) })
+		loops.Go(func() { sent[n], faults[n] = play(ctx, producer, load, n, begun) })
 	}
 	played := make(chan struct{})
 	go func() { loops.Wait(); close(played) }()
@@ -137,9 +156,11 @@ func (r *rig) underLoad(ctx context.Context, games []feed.GameKey, rate float64,
 	return ms, nil
 }
 
-// play appends at a rate, to every game in turn that is this writer's, and notes when.
-func play(ctx context.Context, producer *feed.Producer, games []feed.GameKey, writer int, rate float64, begun time.Time) ([]sighting, error) {
+// play appends at a rate, to every game in turn that is this writer's, and notes when, for those that are watched: the
+// first ones.
+func play(ctx context.Context, producer *feed.Producer, load load, writer int, begun time.Time) ([]sighting, error) {
 	var sent []sighting
+	rate := load.rate / e2eWriters
 	for i := 0; ; i++ {
 		due := begun.Add(time.Duration(float64(i) / rate * float64(time.Second)))
 		if due.Sub(begun) > e2eWarmup+e2eMeasured {
@@ -149,26 +170,29 @@ func play(ctx context.Context, producer *feed.Producer, games []feed.GameKey, wr
 			return nil, err
 		}
 		at := time.Now()
-		id, err := producer.Append(ctx, games[(i*e2eWriters+writer)%len(games)], score(i))
+		game := (i*e2eWriters + writer) % len(load.games)
+		id, err := producer.Append(ctx, load.games[game], score(i))
 		if err != nil {
 			return nil, err
 		}
-		sent = append(sent, sighting{id, at})
+		if game < len(load.watched) {
+			sent = append(sent, sighting{id, at})
+		}
 	}
 }
 
 // e2eRenderer is the shipped binary, both roles in one process.
-func (r *rig) e2eRenderer(ctx context.Context, _ []feed.GameKey, group string) (string, func() error, error) {
+func (r *rig) e2eRenderer(ctx context.Context, _ []feed.GameKey, group string) (side, error) {
 	databaseURL, _, drop, err := r.database(ctx)
 	if err != nil {
-		return "", nil, err
+		return side{}, err
 	}
 	server, err := r.serve(ctx, databaseURL, "--roles", "render,web", "--tenants", "bench", "--group", group)
 	if err != nil {
-		return "", nil, errors.Join(err, drop())
+		return side{}, errors.Join(err, drop())
 	}
-	return server.listen, func() error {
+	return side{server.listen, server.cmd.Process.Pid, func() error {
 		_, err := server.stop()
 		return errors.Join(err, drop())
-	}, nil
+	}}, nil
 }

@@ -34,6 +34,7 @@ var benchmarks = []benchmark{
 	{"e2e", "30 % of the drain speed over 200 games, XADD to a frame in a Go client: the whole product beside the straight line", e2e},
 	{"idle", "one entry on an idle system, XADD to a frame in a Go client, beside the bare round trips that it needs", idle},
 	{"fan", "lines to 1000 and 5000 sockets at saturation, and 1000 watchers that resume at once, beside bare loops of writes", fan},
+	{"many", "one replica with 2000 games beside the same with 10, at 500 entries/s, and its rest", many},
 	{"latency", "XADD to a row on a page in a browser, and to a frame in a Go client, beside XADD to a blocked read", latency},
 }
 

@@ -60,17 +60,6 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// percentiles adds the 50th and the 99th percentile of a series as series of their own.
-func (r *report) percentiles(name, unit string) {
-	for _, s := range r.series {
-		if s.Name == name {
-			r.add(name+", p50", unit, quantile(s.Values, 0.50))
-			r.add(name+", p99", unit, quantile(s.Values, 0.99))
-			return
-		}
-	}
-}
-
 func (r *report) print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
 	fmt.Fprintf(table, "\n| what\t| unit\t| median\t| least\t| greatest\t| runs\t|\n|---\t|---\t|---\t|---\t|---\t|---\t|\n")

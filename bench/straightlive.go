@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 
 	"github.com/coder/websocket"
@@ -17,14 +18,14 @@ import (
 
 // e2eStraight is the straight line, live: one goroutine reads all streams, writes an upsert, writes a frame for each line
 // to its one watcher, and acknowledges with the next read.
-func (r *rig) e2eStraight(ctx context.Context, games []feed.GameKey, group string) (string, func() error, error) {
+func (r *rig) e2eStraight(ctx context.Context, games []feed.GameKey, group string) (side, error) {
 	_, pool, drop, err := r.database(ctx)
 	if err != nil {
-		return "", nil, err
+		return side{}, err
 	}
 	for _, game := range games {
 		if err := r.client.Do(ctx, r.client.B().XgroupCreate().Key(game.Stream()).Group(group).Id("0").Build()).Error(); err != nil {
-			return "", nil, errors.Join(err, drop())
+			return side{}, errors.Join(err, drop())
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -39,7 +40,7 @@ func (r *rig) e2eStraight(ctx context.Context, games []feed.GameKey, group strin
 		}
 		ended <- err
 	}))
-	return strings.TrimPrefix(server.URL, "http://"), func() error {
+	return side{strings.TrimPrefix(server.URL, "http://"), os.Getpid(), func() error {
 		cancel()
 		err := <-ended
 		server.Close()
@@ -47,7 +48,7 @@ func (r *rig) e2eStraight(ctx context.Context, games []feed.GameKey, group strin
 			err = nil
 		}
 		return errors.Join(err, drop())
-	}, nil
+	}}, nil
 }
 
 func liveLoop(ctx context.Context, t *trial, conn *websocket.Conn) error {
