@@ -235,6 +235,17 @@ func (k *socket) close(code int, reason string) {
 	close(k.gone)
 }
 
+// ended waits for the end of the connection, whose error it returns; nil where the page sent another frame.
+func (k *socket) ended() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, _, err := k.conn.Read(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		k.t.Fatal("the socket is still open")
+	}
+	return err
+}
+
 // drop ends the connection without a word.
 func (k *socket) drop() { close(k.gone) }
 

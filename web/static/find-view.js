@@ -12,6 +12,7 @@ export class FindView {
   #root;
   #inputs;
   #report;
+  #clear;
   #onfilter;
   #names = { kind: new Set(), actor: new Set() };
   #typing = null;
@@ -22,6 +23,7 @@ export class FindView {
     this.#root = root;
     this.#onfilter = onfilter;
     this.#report = root.querySelector('#found');
+    this.#clear = root.querySelector('#clear');
     this.#inputs = { q: root.querySelector('#q'), kind: root.querySelector('#kind'), actor: root.querySelector('#actor') };
     this.#fill();
     root.hidden = !this.filter.on;
@@ -30,7 +32,7 @@ export class FindView {
       clearTimeout(this.#typing);
       this.#typing = setTimeout(() => this.#read(), PAUSE);
     });
-    root.querySelector('#clear').addEventListener('click', () => this.clear());
+    this.#clear.addEventListener('click', () => this.clear());
     root.addEventListener('keydown', (event) => {
       if (event.key === 'Enter') this.#read();
       if (event.key !== 'Escape') return;
@@ -101,6 +103,7 @@ export class FindView {
   }
 
   #fill() {
+    this.#clear.hidden = !this.filter.on;
     for (const field of ['kind', 'actor']) this.#name(field, this.filter[field]);
     this.#offer();
     for (const [field, input] of Object.entries(this.#inputs)) input.value = this.filter[field];
@@ -114,6 +117,7 @@ export class FindView {
   #set(filter) {
     if (filter.query === this.filter.query) return;
     this.filter = filter;
+    this.#clear.hidden = !filter.on;
     history.replaceState(null, '', `${location.pathname}${filter.on ? `?${filter.query}` : ''}${location.hash}`);
     this.#onfilter(filter);
   }
