@@ -84,6 +84,11 @@ func TestEnsureMayRunAtTheSameTime(t *testing.T) {
 
 func storeAs(t *testing.T, url, role string) *tenants.Store {
 	t.Helper()
+	return tenants.NewStore(poolAs(t, url, role))
+}
+
+func poolAs(t *testing.T, url, role string) *pgxpool.Pool {
+	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
@@ -94,5 +99,5 @@ func storeAs(t *testing.T, url, role string) *tenants.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	return tenants.NewStore(pool)
+	return pool
 }
