@@ -33,7 +33,7 @@ func drainLine(ctx context.Context, rig *rig, report *report) (err error) {
 	err = rig.race(ctx, report,
 		rig.renderer(drainOf200, report, backlog),
 		rig.ownLoop("drain of 200 games, straight line", backlog, backlog.entries, straightLoop),
-		rig.ownLoop("drain of 200 games, entry by entry", backlog, 5000, peerLoop))
+		rig.ownLoop("drain of 200 games, entry by entry", backlog, 3000, peerLoop))
 	report.compare("drain_line", drainOf200, "drain of 200 games, straight line")
 	report.compare("drain_peer", drainOf200, "drain of 200 games, entry by entry")
 	return err

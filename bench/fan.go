@@ -17,7 +17,7 @@ import (
 const (
 	fanBurst  = 250 // lines
 	fanBursts = 8
-	fanBare   = 60 // lines: each is a write to every socket
+	fanBare   = 30 // lines: each is a write to every socket
 	stormMiss = 500
 )
 

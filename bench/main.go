@@ -35,7 +35,9 @@ var benchmarks = []benchmark{
 	{"idle", "one entry on an idle system, XADD to a frame in a Go client, beside the bare round trips that it needs", idle},
 	{"fan", "lines to 1000 and 5000 sockets at saturation, and 1000 watchers that resume at once, beside bare loops of writes", fan},
 	{"many", "one replica with 2000 games beside the same with 10, at 500 entries/s, and its rest", many},
+	{"memory", "what an idle watcher holds in memory beside a bare socket", memory},
 	{"latency", "XADD to a row on a page in a browser, and to a frame in a Go client, beside XADD to a blocked read", latency},
+	{"consumer", "the consumer library alone, beside peers and ceilings", library},
 }
 
 func main() {
@@ -48,6 +50,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	if len(args) == 1 && args[0] == bareServer {
+		return serveBare(os.Stdin, out)
+	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 3, "interleaved runs of each side")
 	profiles := flags.String("profiles", "", "folder for processor profiles of the renderer's drains")

@@ -14,7 +14,7 @@ const (
 	manyGames = 2000
 	fewGames  = 10
 	manyRate  = 500 // entries/s
-	manyIdle  = 4 * time.Second
+	manyIdle  = 3 * time.Second
 	// manyWatched is how many of the games are followed, and measured.
 	manyWatched = 100
 )

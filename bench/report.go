@@ -14,6 +14,7 @@ import (
 type report struct {
 	series []*series
 	ratios []ratio
+	notes  []string // printed as they are
 }
 
 type series struct {
@@ -71,6 +72,9 @@ func (r *report) print(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out)
+	for _, note := range r.notes {
+		fmt.Fprintln(out, note)
+	}
 	for _, ratio := range r.ratios {
 		fmt.Fprintf(out, "RATIO %s %.3f\n", ratio.name, ratio.value)
 	}

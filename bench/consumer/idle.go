@@ -33,8 +33,9 @@ func (b *bench) latencies(ctx context.Context) error {
 	got := make(chan struct{})
 	failed := make(chan error, 1)
 	go func() {
+		ctx := context.WithoutCancel(ctx) // ends by its count
 		for range singles {
-			res := c.Do(context.Background(), c.B().Xreadgroup().Group(group, "bare").Count(batch).Block(10_000).Streams().Key(stream).Id(">").Build())
+			res := c.Do(ctx, c.B().Xreadgroup().Group(group, "bare").Count(batch).Block(10_000).Streams().Key(stream).Id(">").Build())
 			streams, err := res.AsXReadSlices()
 			if err != nil {
 				failed <- err
@@ -42,7 +43,7 @@ func (b *bench) latencies(ctx context.Context) error {
 			}
 			got <- struct{}{}
 			for _, e := range streams[stream] {
-				if err := c.Do(context.Background(), c.B().Xack().Key(stream).Group(group).Id(e.ID).Build()).Error(); err != nil {
+				if err := c.Do(ctx, c.B().Xack().Key(stream).Group(group).Id(e.ID).Build()).Error(); err != nil {
 					failed <- err
 					return
 				}
