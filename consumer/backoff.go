@@ -48,5 +48,5 @@ func jittered(d time.Duration) time.Duration {
 	if d < 5 {
 		return d
 	}
-	return d - rand.N(d/5) //nolint:gosec // jitter needs no secrecy
+	return d - rand.N(d/5)
 }

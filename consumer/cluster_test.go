@@ -157,6 +157,12 @@ func freePort(t *testing.T) int {
 // In a cluster each read asks for one hash slot; a failover under load loses nothing that the cluster kept.
 func TestACluster(t *testing.T) {
 	t.Parallel()
+	for i := range failovers {
+		t.Run(fmt.Sprint("Failover", i+1), failover)
+	}
+}
+
+func failover(t *testing.T) {
 	t.Cleanup(func() { // the client closes connections to nodes that are gone some seconds later
 		eventually(t, func() bool {
 			stacks := make([]byte, 1<<22)

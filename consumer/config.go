@@ -136,8 +136,14 @@ func (c Config) faults() error {
 		name string
 		v    time.Duration
 	}{
-		{"Block", c.Block}, {"MinIdle", c.MinIdle}, {"Beat", c.Beat}, {"Backoff", c.Backoff}, {"NameTTL", c.NameTTL},
-		{"ConsumerGrace", c.ConsumerGrace}, {"DegradedAfter", c.DegradedAfter}, {"StopTimeout", c.StopTimeout},
+		{"Block", c.Block},
+		{"MinIdle", c.MinIdle},
+		{"Beat", c.Beat},
+		{"Backoff", c.Backoff},
+		{"NameTTL", c.NameTTL},
+		{"ConsumerGrace", c.ConsumerGrace},
+		{"DegradedAfter", c.DegradedAfter},
+		{"StopTimeout", c.StopTimeout},
 	} {
 		fault(d.v < time.Millisecond, "%s is %s: must be at least 1ms", d.name, d.v)
 	}

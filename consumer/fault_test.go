@@ -74,7 +74,7 @@ func fault(t *testing.T, match func([]string) bool, how breakage, restart bool) 
 	eventually(t, func() bool { return p.broken.Load() == 1 }, "the fault happens")
 	if restart {
 		c.stop()
-		c = r.start(handle, named("b"))
+		r.start(handle, named("b"))
 	}
 	eventually(t, func() bool {
 		return len(r.pending()) == 0 && len(r.deadLetters()) == 1 && s.covers(ids, 1)

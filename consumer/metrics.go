@@ -69,9 +69,19 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 		event string
 		n     int64
 	}{
-		{"read", s.Read}, {"backlog", s.Backlog}, {"reclaimed", s.Reclaimed}, {"retried", s.Retried}, {"acked", s.Acked},
-		{"acked_elsewhere", s.AckedElsewhere}, {"retry", s.Retries}, {"reject", s.Rejected}, {"dead_lettered", s.DeadLettered},
-		{"handed_back", s.HandedBack}, {"trimmed", s.Trimmed}, {"lease_lost", s.LeasesLost}, {"panic", s.Panics},
+		{"read", s.Read},
+		{"backlog", s.Backlog},
+		{"reclaimed", s.Reclaimed},
+		{"retried", s.Retried},
+		{"acked", s.Acked},
+		{"acked_elsewhere", s.AckedElsewhere},
+		{"retry", s.Retries},
+		{"reject", s.Rejected},
+		{"dead_lettered", s.DeadLettered},
+		{"handed_back", s.HandedBack},
+		{"trimmed", s.Trimmed},
+		{"lease_lost", s.LeasesLost},
+		{"panic", s.Panics},
 	} {
 		count(m.entries, e.n, e.event)
 	}

@@ -80,7 +80,11 @@ func TestPoison(t *testing.T) {
 			return out
 		}
 		shapes := [][]string{
-			{"id", "EVT1"}, {"\xff\xfe", "\x00"}, {"big", strings.Repeat("x", 1<<20)}, {"a", "1", "a", "2"}, {"", ""},
+			{"id", "EVT1"},
+			{"\xff\xfe", "\x00"},
+			{"big", strings.Repeat("x", 1<<20)},
+			{"a", "1", "a", "2"},
+			{"", ""},
 			many(500), many(1001), many(10_000),
 		}
 		for _, fields := range shapes {

@@ -100,7 +100,7 @@ type delays []due1
 func (d delays) Len() int           { return len(d) }
 func (d delays) Less(i, j int) bool { return d[i].at.Before(d[j].at) }
 func (d delays) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-func (d *delays) Push(x any)        { *d = append(*d, x.(due1)) } //nolint:errcheck,forcetypeassert // ours alone
+func (d *delays) Push(x any)        { *d = append(*d, x.(due1)) }
 func (d *delays) Pop() any {
 	last := (*d)[len(*d)-1]
 	*d = (*d)[:len(*d)-1]
@@ -121,7 +121,7 @@ func (p *partition) due(n int) (ids map[*stream][]string, next time.Time) {
 		if p.delays[0].at.After(now) || n == 0 {
 			return ids, p.delays[0].at
 		}
-		d := heap.Pop(&p.delays).(due1) //nolint:errcheck,forcetypeassert // ours alone
+		d := heap.Pop(&p.delays).(due1)
 		d.s.delayed--
 		n--
 		if d.s.leaving {

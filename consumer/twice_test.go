@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -225,6 +226,54 @@ func TestTrimming(t *testing.T) {
 			t.Errorf("health %+v", st)
 		}
 	})
+}
+
+// Servers and proxies that speak the older protocol only.
+func TestRESP2(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.group()
+	ids := r.addMany(30)
+	r.readAs("a", 10)
+	r.readAs("dead", 10)
+	r.must("XDEL", r.stream, ids[0], ids[10])
+	var s seen
+	c := r.start(s.acking(), func(cfg *consumer.Config) { cfg.Options.AlwaysRESP2 = true })
+	eventually(t, func() bool { return s.len() == 28 && len(r.pending()) == 0 }, "all that is left is handled")
+	h, err := c.Health(t.Context())
+	if err != nil || len(h.Streams) != 1 || len(h.Streams[0].Consumers) != 2 || h.Streams[0].Length != 28 {
+		t.Errorf("health %+v, %v", h, err)
+	}
+	if n := c.Stats().Trimmed; n != 2 {
+		t.Errorf("trimmed %d", n)
+	}
+}
+
+// A user of the server's who may do no more than a consumer needs.
+func TestAnACLUser(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	user := strings.NewReplacer("{", "", "}", "", ":", "").Replace(r.stream)
+	r.must("ACL", "SETUSER", user, "on", ">secret", "~"+r.stream+"*", "+@stream", "+@scripting", "+exists", "+get", "+set", "+del",
+		"+hello", "+auth", "+client|setinfo", "+ping", "+time")
+	t.Cleanup(func() { r.must("ACL", "DELUSER", user) })
+	r.addMany(5)
+	c := r.start(func(cfg *consumer.Config) {
+		cfg.Options.Username, cfg.Options.Password = user, "secret"
+		cfg.Options.ForceSingleClient = true
+	})
+	r.settled(c, 5)
+	wrong, err := consumer.New(r.config(named("b"), func(cfg *consumer.Config) {
+		cfg.Options.Username, cfg.Options.Password = user, "wrong"
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := wrong.Run(ctx); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+		t.Errorf("got %v", err)
+	}
 }
 
 // Streams come and go, and are read side by side.
