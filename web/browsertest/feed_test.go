@@ -99,6 +99,28 @@ func TestFeed(t *testing.T) {
 		page.Until(`document.getElementById("digest").textContent.includes("Revealed: 3 lines")`)
 	})
 
+	t.Run("ALineThatCameLateIsNotCalledRevealedForComingInTheSecondOfARelease", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		blind := with(header("g1", 1000), "mode", "blind", "released", false, "board", []object{})
+		released := object{"t": "game", "g": "g1", "game": with(header("g1", 2002), "mode", "blind")}
+		k.send(with(snap("g1", 1000, false, line(30, 3), line(20, 2), line(10, 1)), "game", blind))
+		k.send(live("g1", 1000, 1001, line(15, 1001)), live("g1", 1001, 2002, line(14, 1500), line(16, 1501)), live("g1", 2002, 2003, line(17, 2003)))
+		until(page, 30, 20, 17, 16, 15, 14, 10)
+		k.send(with(released, "game", with(header("g1", 2003), "mode", "blind")))
+		page.Until(`[...document.querySelectorAll("[data-revealed]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(16, 14)))
+		page.Until(`[...document.querySelectorAll("[data-late]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(17, 15)))
+
+		// The header first, and the release in pieces.
+		k.send(with(snap("g1", 1000, false, line(30, 3), line(20, 2), line(10, 1)), "epoch", "e2", "game", with(blind, "cursor", "e2:1000")))
+		until(page, 30, 20, 10)
+		k.send(object{"t": "game", "g": "g1", "game": with(header("g1", 2000), "mode", "blind", "cursor", "e2:2000")})
+		k.send(with(live("g1", 1000, 1500, line(14, 1500)), "epoch", "e2"), with(live("g1", 1500, 2000, line(16, 1501)), "epoch", "e2"), with(live("g1", 2000, 2001, line(17, 2001)), "epoch", "e2"))
+		until(page, 30, 20, 17, 16, 14, 10)
+		page.Until(`[...document.querySelectorAll("[data-revealed]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(16, 14)))
+		page.Until(`[...document.querySelectorAll("[data-late]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(17)))
+	})
+
 	t.Run("WhateverAGameSaysIsText", func(t *testing.T) {
 		t.Parallel()
 		_, page, k := open(t)

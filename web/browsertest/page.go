@@ -134,7 +134,7 @@ func (p *Page) Until(expression string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.Ctx, patience)
 	defer cancel()
-	_, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => { try { return Boolean("+expression+") } catch { return false } })()", chromedp.WithPollingTimeout(0)))
+	_, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => { try { return Boolean("+expression+") } catch { return false } })()", chromedp.WithPollingTimeout(0), chromedp.WithPollingInterval(20*time.Millisecond)))
 	if err != nil {
 		p.t.Fatalf("wait until %s: %v\nthe page shows:\n%s", expression, err, p.text())
 	}

@@ -1,3 +1,5 @@
+const SPANS = 1000; // a second of frames, by far
+
 /**
  * What one watcher knows of one game: frames in, changes out. Pure: no socket, no clock, no DOM, so any sequence of frames can be played
  * into it and its end state compared.
@@ -40,7 +42,8 @@ export class FeedState {
 
   #keep;
   #top = '';
-  #release = null; // {after, upTo}: lines of these versions were hidden before the release
+  #spans = []; // the versions of the frames that came while lines are hidden
+  #release = null; // {after, upTo}: the release is one of these versions
   #tickets = new Set(); // pages on their way
   #aside = new Map(); // what changed since the first of them was asked for
 
@@ -92,6 +95,8 @@ export class FeedState {
     });
     this.#tickets.clear();
     this.#aside.clear();
+    this.#spans = [];
+    this.#release = null;
     this.#raise();
     if (frame.game) this.#head(frame.game, change);
     this.#trim();
@@ -108,6 +113,8 @@ export class FeedState {
     const top = this.#top; // late is what lands below what was held before this frame
     for (const line of frame.lines) this.#put(line, top, change);
     this.ver = frame.to;
+    if (this.#release || (this.header && !this.header.released)) this.#spans = [...this.#spans, { from: frame.from, to: frame.to }].slice(-SPANS);
+    if (this.#release) this.#unveil(change);
     for (const entry of change.placed) if (entry.line.evt > this.#top) this.#top = entry.line.evt;
     this.#trim();
   }
@@ -128,11 +135,9 @@ export class FeedState {
       }
       return;
     }
-    const revealed = this.#wasHidden(line.ver);
-    const entry = fresh(line, line.evt < top && !revealed, revealed);
+    const entry = fresh(line, line.evt < top);
     this.entries.splice(index, 0, entry);
     change.placed.push(entry);
-    if (revealed) change.revealed.push(entry);
   }
 
   #head(game, change) {
@@ -143,22 +148,29 @@ export class FeedState {
     const opened = this.header && !this.header.released && game.released;
     this.header = game;
     change.header = true;
-    if (opened) this.#unveil({ after: last.ver, upTo: next.ver }, change);
+    if (!game.released) this.#spans = this.#spans.filter(({ to }) => to > next.ver);
+    if (!opened) return;
+    this.#release = { after: last.ver, upTo: next.ver };
+    this.#unveil(change);
   }
 
-  // The release restamps what was hidden between the last header that said "not released" and the first that says so: such lines are not
-  // late, whichever of header and lines came first.
-  #unveil(span, change) {
-    this.#release = span;
+  // The release moved the hidden lines from versions up to f to f + 1 .. 2 f, in one commit, somewhere between the last header that said "not
+  // released" and the first that says so. So they came in a frame that begins at f or below and reaches 2 f, and are not late; what came in
+  // other frames is. Where none reaches so far the release came in pieces, and all in between count. Header and frames come in any order.
+  #unveil(change) {
+    const { after, upTo } = this.#release;
+    let spans = this.#spans.filter(({ from, to }) => to > after && from < upTo && to >= 2 * from);
+    if (this.ver >= upTo) {
+      if (spans.length === 0) spans = [{ from: after, to: upTo }];
+      this.#release = null;
+      this.#spans = [];
+    }
     this.entries.forEach((entry, i) => {
-      if (!entry.late || !this.#wasHidden(entry.line.ver)) return;
+      const { ver } = entry.line;
+      if (!entry.late || ver <= after || ver > upTo || !spans.some(({ from, to }) => ver > from && ver <= to)) return;
       this.entries[i] = { ...entry, late: false, revealed: true };
       change.revealed.push(this.entries[i]);
     });
-  }
-
-  #wasHidden(ver) {
-    return this.#release !== null && ver > this.#release.after && ver <= this.#release.upTo;
   }
 
   #tick(frame, change) {
@@ -273,8 +285,8 @@ export function parseCursor(cursor) {
   return colon < 1 || !Number.isInteger(ver) ? null : { epoch: cursor.slice(0, colon), ver };
 }
 
-function fresh(line, late = false, revealed = false) {
-  return { line, late, revealed, before: [] };
+function fresh(line, late = false) {
+  return { line, late, revealed: false, before: [] };
 }
 
 function amended(held, line) {

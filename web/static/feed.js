@@ -130,6 +130,7 @@ async function more(part) {
   const joining = timeline.more(part);
   draw();
   if (await joining) scrolled();
+  else if (timeline.trouble) announcer.say('Older lines did not come');
   draw();
 }
 
