@@ -87,3 +87,16 @@ func (s *Store) List(ctx context.Context) ([]Tenant, error) {
 	}
 	return list, nil
 }
+
+// The limit is a bound of the work: a tenant may have very many.
+const countGamesSQL = `select count(*) from (select from games where tenant = $1 limit $2) as g`
+
+// CountGames counts the games of a tenant, up to most.
+func (s *Store) CountGames(ctx context.Context, tenant feed.TenantID, most int) (int, error) {
+	var n int
+	err := s.ask(ctx, tenant, countGamesSQL, []any{tenant, most}, func(row pgx.Row) error { return row.Scan(&n) })
+	if err != nil {
+		return 0, fmt.Errorf("count games of %s: %w", tenant, err)
+	}
+	return n, nil
+}
