@@ -43,8 +43,12 @@ func TestDecode(t *testing.T) {
 		kind  string
 		want  feed.Fields
 	}{
-		"TheSampleOfTheWire": {sampleEntry, []string{"id", sampleID, "kind", "scored", "player", "ann", "pct", "1"}, sampleID, "scored",
-			fields("kind", "scored", "player", "ann", "pct", "1")},
+		"TheSampleOfTheWire": {
+			sampleEntry,
+			[]string{"id", sampleID, "kind", "scored", "player", "ann", "pct", "1"},
+			sampleID, "scored",
+			fields("kind", "scored", "player", "ann", "pct", "1"),
+		},
 		"AForeignEntryGetsItsIDFromTheEntryID": {sampleEntry, []string{"kind", "scored"}, sampleID, "scored", fields("kind", "scored")},
 		"TheFirstOfARepeatedFieldWins":         {sampleEntry, []string{"a", "1", "kind", "x", "a", "2", "kind", "y"}, sampleID, "x", fields("a", "1", "kind", "x")},
 		"ASecondFieldIDIsThePayloads":          {sampleEntry, []string{"id", sampleID, "id", "mine", "id", "third"}, sampleID, "event", fields("id", "mine")},
