@@ -127,7 +127,9 @@ func TestConnection(t *testing.T) {
 
 	t.Run("SilenceIsSaidAndOneWordFromTheServerEndsIt", func(t *testing.T) {
 		t.Parallel()
-		_, page, k := open(t)
+		s, page, k := open(t)
+		s.silent.Store(true)
+		page.Do(`window.clock = Date.now(); Date.now = () => window.clock`)
 		k.send(snap("g1", 1, false, line(1, 1)))
 		chip(page, "live")
 		later(page, 12_000)
@@ -135,6 +137,7 @@ func TestConnection(t *testing.T) {
 		if browsertest.Eval[bool](page, `!document.getElementById("banner").hidden || document.getElementById("status").dataset.status !== "live"`) {
 			t.Error("a tick that is 2 s late is called silence")
 		}
+		later(page, 2_000)
 		page.Until(`!document.getElementById("banner").hidden && document.getElementById("banner").textContent.includes("Nothing heard for")`)
 		if got := k.take(); got["t"] != "ping" {
 			t.Fatalf("the page sent %v, want a ping", got)
@@ -147,6 +150,7 @@ func TestConnection(t *testing.T) {
 	t.Run("ADeadPeerIsGivenUpAndReplaced", func(t *testing.T) {
 		t.Parallel()
 		s, page, k := open(t)
+		s.silent.Store(true)
 		k.send(snap("g1", 1, false, line(1, 1)))
 		until(page, 1)
 		later(page, 16_500)
@@ -196,6 +200,7 @@ func TestConnection(t *testing.T) {
 		until(page, 1)
 		k.close(4500, "malformed")
 		chip(page, "refused")
+		later(page, 2_000)
 		page.Until(`!document.getElementById("banner").hidden && document.getElementById("banner").textContent.includes("malformed")`)
 		page.Do(`dispatchEvent(new Event("focus")); document.dispatchEvent(new Event("visibilitychange"))`)
 		beat(page)

@@ -84,7 +84,7 @@ func TestLobby(t *testing.T) {
 		}
 	})
 
-	t.Run("OfAThousandGamesOnlyThoseNearTheScreenAreFollowed", func(t *testing.T) {
+	t.Run("OfSixHundredGamesOnlyThoseNearTheScreenAreFollowed", func(t *testing.T) {
 		t.Parallel()
 		s := newSite(t)
 		name := func(n int) string { return fmt.Sprintf("g%04d", n) }
@@ -98,7 +98,7 @@ func TestLobby(t *testing.T) {
 			list := []object{}
 			switch status := query.Get("status"); {
 			case status == "open":
-				list = append(list, with(header(name(1000), 1), "started_at", "2026-01-02T03:04:05.000Z"))
+				list = append(list, with(header(name(600), 1), "started_at", "2026-01-02T03:04:05.000Z"))
 			case status == "":
 				from := 1
 				if after := query.Get("after"); after != "" {
@@ -110,7 +110,7 @@ func TestLobby(t *testing.T) {
 				for n := from; n < from+100; n++ {
 					list = append(list, with(header(name(n), 1), "status", "settled"))
 				}
-				return object{"games": list, "more": from < 901}
+				return object{"games": list, "more": from < 501}
 			}
 			return object{"games": list, "more": false}
 		}
@@ -124,14 +124,14 @@ func TestLobby(t *testing.T) {
 		page.Open(s.URL + "/acme/")
 		page.Until(`document.querySelectorAll(".card").length === 101`)
 		// The one that goes on is there, though it stands on the last page of the list.
-		page.Until(`document.querySelector("#running .card").dataset.game === "g1000" && follows.has("g1000") && follows.has("g0001")`)
-		for n := 2; n <= 10; n++ {
+		page.Until(`document.querySelector("#running .card").dataset.game === "g0600" && follows.has("g0600") && follows.has("g0001")`)
+		for n := 2; n <= 6; n++ {
 			page.Do(`document.getElementById("more").click()`)
-			page.Until(fmt.Sprintf(`document.querySelectorAll(".card").length === %d`, min(1000, 100*n+1)))
+			page.Until(fmt.Sprintf(`document.querySelectorAll(".card").length === %d`, min(600, 100*n+1)))
 		}
 		page.Until(`document.getElementById("more").hidden`)
-		page.Do(`document.querySelector("[data-game=g0999]").scrollIntoView()`)
-		page.Until(`follows.has("g0999") && !follows.has("g0001")`)
+		page.Do(`document.querySelector("[data-game=g0599]").scrollIntoView()`)
+		page.Until(`follows.has("g0599") && !follows.has("g0001")`)
 		if most := browsertest.Eval[int](page, "most"); most > 60 {
 			t.Errorf("%d games were followed at a time", most)
 		}

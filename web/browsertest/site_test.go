@@ -38,6 +38,7 @@ type site struct {
 	sockets chan *socket
 	streams chan *stream
 	reply   func(uri string) any           // answers all requests of REST, where it is set
+	silent  atomic.Bool                    // sockets say nothing but what the test sends
 	blocked atomic.Bool                    // sockets, by a proxy
 	polls   atomic.Bool                    // streams are blocked as well
 	answers chan func(http.ResponseWriter) // to requests of REST, in the order of their coming
@@ -163,9 +164,19 @@ func (s *site) live(w http.ResponseWriter, r *http.Request) {
 	}
 	k := &socket{s.t, conn, make(chan struct{})}
 	s.sockets <- k
-	select {
-	case <-k.gone:
-	case <-s.t.Context().Done():
+	beat := time.NewTicker(3 * time.Second)
+	defer beat.Stop()
+	for open := true; open; {
+		select {
+		case <-k.gone:
+			open = false
+		case <-s.t.Context().Done():
+			open = false
+		case <-beat.C: // a sign of life, for tests that take long on a busy machine
+			if !s.silent.Load() {
+				open = wsjson.Write(s.t.Context(), conn, with(tick("", 0), "games", []object{})) == nil
+			}
+		}
 	}
 	if err := conn.CloseNow(); err != nil && !errors.Is(err, io.EOF) {
 		s.t.Logf("close: %v", err)

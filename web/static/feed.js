@@ -75,7 +75,7 @@ function drawAround() {
   if (state.header) {
     header.update(state.header, state.watchers, clock());
     $('board').hidden = false;
-    board.update(state.header, state.header.released ? 'No scores yet' : 'Hidden for now');
+    board.update(state.header, isFinal(state.header) ? 'No scores' : state.header.released ? 'No scores yet' : 'Hidden for now');
   }
   drawFound();
   showNotice($('notice'), notice(state));
