@@ -79,7 +79,7 @@ func encodeBase(base *feed.Base) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return encodeJSON(base)
+	return string(base.AppendJSON(make([]byte, 0, 320))), nil
 }
 
 func encodeAmendment(amendment *feed.Amendment) (string, error) {

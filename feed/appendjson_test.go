@@ -33,6 +33,35 @@ func TestAppendJSONWritesWhatTheLibraryWrites(t *testing.T) {
 		}
 		return v
 	})
+	bases := rapid.Custom(func(t *rapid.T) Base {
+		list := rapid.SliceOfN(text, 0, 3)
+		base := Base{
+			Kind: text.Draw(t, "kind"), Text: text.Draw(t, "text"), Icon: text.Draw(t, "icon"), Tone: Tone(text.Draw(t, "tone")),
+			Actor: text.Draw(t, "actor"), Show: list.Draw(t, "show"), Fields: rapid.MapOfN(text, text, 0, 4).Draw(t, "fields"),
+			Visibility: Visibility(text.Draw(t, "visibility")),
+		}
+		for _, mode := range list.Draw(t, "modes") {
+			if base.Only == nil {
+				base.Only = make(map[Mode][]string)
+			}
+			base.Only[Mode(mode)] = list.Draw(t, "only")
+		}
+		for _, field := range list.Draw(t, "score") {
+			factor := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, 1, 6, -2, 0.5, 1e15, 1e21, 1e-7})).Draw(t, "factor")
+			base.Score = append(base.Score, ScoreTerm{field, factor})
+		}
+		return base
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		base := bases.Draw(t, "base")
+		want, err := json.Marshal(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(base.AppendJSON(nil)); got != string(want) {
+			t.Fatalf("got  %s\nwant %s", got, want)
+		}
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		view := views.Draw(t, "view")
 		want, err := json.Marshal(view)
