@@ -9,6 +9,7 @@ import (
 
 	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/feed/broadcast"
+	"github.com/codemojex/feedrenderer/feed/tenants"
 	"github.com/codemojex/feedrenderer/feed/timeline"
 )
 
@@ -31,7 +32,7 @@ type hubs struct {
 		heads
 	}
 	doorbell Doorbell
-	tenants  *tenantCache
+	known    func(context.Context, feed.TenantID) (tenants.Tenant, error) // errNoSuch where none is served
 	times    Times
 	log      *slog.Logger
 	faults   *faults
@@ -133,7 +134,8 @@ func (hs *hubs) sweep(ctx context.Context) error {
 		}
 		no, asked := refused[h.key.Tenant]
 		if !asked {
-			no = errors.Is(hs.tenants.admit(ctx, h.key.Tenant), errNoSuch)
+			_, err := hs.known(ctx, h.key.Tenant)
+			no = errors.Is(err, errNoSuch)
 			refused[h.key.Tenant] = no
 		}
 		if no {

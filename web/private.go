@@ -1,10 +1,8 @@
 package web
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/pprof"
-	"time"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -41,26 +39,20 @@ func pprofTrace(c echo.Context) error {
 	return nil
 }
 
-const (
-	maxBody  = 64 << 10 // bytes of a request
-	bodyTime = 10 * time.Second
-)
-
 // mode states how a game is played, where no event says it any more: {"mode": "classic"}. It answers the game.
 func (s *Server) mode(c echo.Context) error {
 	key, err := s.key(c)
 	if err != nil {
 		return err
 	}
-	// A writer that cannot have a deadline is a recorder, which needs none.
-	_ = http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Now().Add(bodyTime))
+	if s.config.SetMode == nil {
+		return errNoSuch
+	}
 	var body struct {
 		Mode string `json:"mode"`
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(c.Response(), c.Request().Body, maxBody))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&body); err != nil {
-		return badRequest(`body: want {"mode": "classic"}`)
+	if err := readJSON(c, &body, `{"mode": "classic"}`); err != nil {
+		return err
 	}
 	mode := feed.ParseMode(body.Mode)
 	if mode == feed.ModeUnknown {

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -37,8 +39,13 @@ func badParam(name, value, want string) error {
 // problemOf says what an error is to a client. Those of no kind known here stay ours.
 func problemOf(err error) problem {
 	var bad badRequest
+	var no *refusal
 	var he *echo.HTTPError
 	switch {
+	case errors.Is(err, errCredential):
+		return problem{Status: http.StatusUnauthorized, Detail: errCredential.Error()}
+	case errors.As(err, &no):
+		return problem{Status: no.status, Detail: no.detail}
 	case errors.As(err, &bad):
 		return problem{Status: http.StatusBadRequest, Detail: string(bad)}
 	case errors.Is(err, errNoSuch), errors.Is(err, timeline.ErrNotFound):
@@ -78,8 +85,14 @@ func (s *Server) answerError(err error, c echo.Context) {
 	h := c.Response().Header()
 	h.Del("ETag")
 	h.Set("Cache-Control", "no-store")
-	if p.Status == http.StatusServiceUnavailable {
+	var no *refusal
+	switch {
+	case errors.As(err, &no) && no.after > 0:
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(no.after.Seconds()))))
+	case p.Status == http.StatusServiceUnavailable:
 		h.Set("Retry-After", "1")
+	case p.Status == http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer")
 	}
 	if writeErr := s.writeProblem(c, p); writeErr != nil {
 		s.log.Debug("error not answered", "route", c.Path(), "err", writeErr)

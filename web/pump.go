@@ -1,6 +1,8 @@
 package web
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -89,6 +91,13 @@ func (o *outlets) remove(w *watcher) {
 	}
 }
 
+// watchers are those of the open ones.
+func (o *outlets) watchers() []*watcher {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.open))
+}
+
 // close takes no more outlets and returns those that are open.
 func (o *outlets) close() []*watcher {
 	o.mu.Lock()
@@ -99,11 +108,7 @@ func (o *outlets) close() []*watcher {
 			close(o.empty)
 		}
 	}
-	list := make([]*watcher, 0, len(o.open))
-	for w := range o.open {
-		list = append(list, w)
-	}
-	return list
+	return slices.Collect(maps.Keys(o.open))
 }
 
 // force breaks what is still open and says how many that were.

@@ -162,6 +162,9 @@ func (s *Server) changes(c echo.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := s.again(c); err != nil {
+			return err
+		}
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return c.JSON(http.StatusOK, answer)

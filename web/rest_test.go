@@ -327,7 +327,7 @@ func TestPrivate(t *testing.T) {
 		if code != http.StatusOK || !strings.Contains(body, `"game":"g1"`) || stated[acme] != feed.ModeClassic {
 			t.Errorf("got %d %s, stated %v", code, body, stated)
 		}
-		for body, want := range map[string]int{`{"mode":"odd"}`: 400, `{}`: 400, `no`: 400, `{"mode":"blind","x":1}`: 400, strings.Repeat(" ", maxBody) + "{}": 400} {
+		for body, want := range map[string]int{`{"mode":"odd"}`: 400, `{}`: 400, `no`: 400, `{"mode":"blind","x":1}`: 400, strings.Repeat(" ", maxBody) + "{}": 413} {
 			if code, _ := post(t, private.URL, path, body); code != want {
 				t.Errorf("%.40s: got %d", body, code)
 			}

@@ -15,48 +15,61 @@ import (
 // route is a line of the list of all routes.
 type route struct {
 	method, path string
+	need         need
 	handle       echo.HandlerFunc
 }
 
-// public lists what anybody may ask for. A GET answers HEAD too.
+// public lists what anybody may ask for, with what each asks of its caller. A GET answers HEAD too.
 //
 // The first segments v1, static, healthz and readyz are ours: a tenant of such a name has no pages, but all of its API.
 func (s *Server) public() []route {
 	const tenant = "/v1/tenants/:tenant"
 	const game = tenant + "/games/:game"
 	return []route{
-		{http.MethodGet, "/", s.front},
-		{http.MethodGet, "/healthz", s.healthz},
-		{http.MethodGet, "/readyz", s.readyz(false)},
-		{http.MethodGet, "/static/*", s.asset},
-		{http.MethodGet, "/:tenant", s.toLobby},
-		{http.MethodGet, "/:tenant/", s.lobbyPage},
-		{http.MethodGet, "/:tenant/:game", s.feedPage},
+		{http.MethodGet, "/", nobody, s.front},
+		{http.MethodGet, "/healthz", nobody, s.healthz},
+		{http.MethodGet, "/readyz", nobody, s.readyz(false)},
+		{http.MethodGet, "/static/*", nobody, s.asset},
+		{http.MethodGet, "/:tenant", watching, s.toLobby},
+		{http.MethodGet, "/:tenant/", watching, s.lobbyPage},
+		{http.MethodGet, "/:tenant/:game", watching, s.feedPage},
 
-		{http.MethodGet, tenant + "/live", s.live},
-		{http.MethodGet, tenant + "/games", s.games},
-		{http.MethodGet, game, s.game},
-		{http.MethodGet, game + "/timeline", s.timeline},
-		{http.MethodGet, game + "/changes", s.changes},
-		{http.MethodGet, game + "/lines/:evt", s.line},
-		{http.MethodGet, game + "/stream", s.stream},
+		{http.MethodGet, tenant + "/live", frames, s.live},
+		{http.MethodGet, tenant + "/games", watching, s.games},
+		{http.MethodGet, game, watching, s.game},
+		{http.MethodGet, game + "/timeline", watching, s.timeline},
+		{http.MethodGet, game + "/changes", watching, s.changes},
+		{http.MethodGet, game + "/lines/:evt", watching, s.line},
+		{http.MethodGet, game + "/stream", watching, s.stream},
+		{http.MethodPost, game + "/events", producing, s.events},
+		{http.MethodPost, game + "/mode", operating, s.mode},
+		{http.MethodPost, tenant + "/watch-tokens", minting, s.mint},
+
+		{http.MethodGet, "/v1/tenants", managing, s.listTenants},
+		{http.MethodPost, "/v1/tenants", managing, s.createTenant},
+		{http.MethodGet, tenant, managing, s.showTenant},
+		{http.MethodPatch, tenant, managing, s.changeTenant},
+		{http.MethodGet, tenant + "/keys", managing, s.listKeys},
+		{http.MethodPost, tenant + "/keys", managing, s.createKey},
+		{http.MethodDelete, tenant + "/keys/:key", managing, s.revokeKey},
+		{http.MethodPost, tenant + "/token-secret", managing, s.rotateSecret},
 	}
 }
 
 // private lists what only operators may ask for: it belongs on a listener that nobody else reaches.
 func (s *Server) private() []route {
 	list := []route{
-		{http.MethodGet, "/healthz", s.healthz},
-		{http.MethodGet, "/readyz", s.readyz(true)},
-		{http.MethodGet, "/metrics", s.metrics()},
-		{http.MethodGet, "/debug/pprof/*", pprofIndex},
-		{http.MethodGet, "/debug/pprof/cmdline", pprofCmdline},
-		{http.MethodGet, "/debug/pprof/profile", pprofProfile},
-		{http.MethodGet, "/debug/pprof/symbol", pprofSymbol},
-		{http.MethodGet, "/debug/pprof/trace", pprofTrace},
+		{http.MethodGet, "/healthz", nobody, s.healthz},
+		{http.MethodGet, "/readyz", nobody, s.readyz(true)},
+		{http.MethodGet, "/metrics", nobody, s.metrics()},
+		{http.MethodGet, "/debug/pprof/*", nobody, pprofIndex},
+		{http.MethodGet, "/debug/pprof/cmdline", nobody, pprofCmdline},
+		{http.MethodGet, "/debug/pprof/profile", nobody, pprofProfile},
+		{http.MethodGet, "/debug/pprof/symbol", nobody, pprofSymbol},
+		{http.MethodGet, "/debug/pprof/trace", nobody, pprofTrace},
 	}
 	if s.config.SetMode != nil {
-		list = append(list, route{http.MethodPost, "/v1/tenants/:tenant/games/:game/mode", s.mode})
+		list = append(list, route{http.MethodPost, "/v1/tenants/:tenant/games/:game/mode", operators, s.mode})
 	}
 	return list
 }
@@ -70,16 +83,17 @@ func (s *Server) Private() http.Handler { return s.handler(s.private()) }
 func (s *Server) handler(list []route) http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = s.answerError
-	e.IPExtractor = echo.ExtractIPDirect() // no header of a stranger says who he is
-	e.Logger.SetLevel(glog.OFF)            // what is worth a word goes through slog
+	e.IPExtractor = s.peerAddress()
+	e.Logger.SetLevel(glog.OFF) // what is worth a word goes through slog
 	e.Use(s.observe, headers, bounded, middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: s.panicked}))
 	if len(s.config.Origins) > 0 {
 		e.Use(middleware.CORSWithConfig(s.cors()))
 	}
 	for _, r := range list {
-		e.Add(r.method, r.path, r.handle)
+		handle := s.guard(r)
+		e.Add(r.method, r.path, handle)
 		if r.method == http.MethodGet && !strings.HasSuffix(r.path, "/live") && !strings.HasSuffix(r.path, "/stream") {
-			e.Add(http.MethodHead, r.path, r.handle)
+			e.Add(http.MethodHead, r.path, handle)
 		}
 	}
 	return e
@@ -139,7 +153,7 @@ func bounded(next echo.HandlerFunc) echo.HandlerFunc {
 // method bounds the label: a client may send any word.
 func method(m string) string {
 	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
 		return m
 	}
 	return "other"

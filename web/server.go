@@ -11,11 +11,13 @@ package web
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -26,6 +28,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/tenants"
 )
 
 // Config is what a server is made of. Timeline, Tenants and Doorbell are required.
@@ -33,6 +36,17 @@ type Config struct {
 	Timeline Timeline
 	Tenants  Tenants
 	Doorbell Doorbell
+
+	// Access knows keys and tokens. Nil: none is good, so that public tenants alone are served.
+	Access Access
+	// Admin manages tenants and mints watch tokens. Nil: nobody does.
+	Admin *tenants.Admin
+	// MasterKey is what the routes that manage tenants ask for. "": nobody has it.
+	MasterKey string
+	// TrustedProxies are the proxies whose word on the peer's address counts. None: the address of the connection.
+	TrustedProxies []netip.Prefix
+	// Append appends a batch of events and rings for it. Nil: nobody may append.
+	Append Appender
 
 	// SetMode states the mode of a game and rings for what that changes. Nil: the private handler has no such route.
 	SetMode func(ctx context.Context, game feed.GameKey, mode feed.Mode) error
@@ -64,7 +78,8 @@ type Times struct {
 	Counts time.Duration // between words to other processes on how many watch here, 10 s
 	Linger time.Duration // how long a hub outlives its last watcher, 30 s
 	Spread time.Duration // over how long a drain sends watchers away, 5 s
-	Tenant time.Duration // how long a tenant's state is believed, 5 s
+	Tenant time.Duration // how long the state of a tenant or a key is believed, 3 s
+	Auth   time.Duration // how long a socket may take to show a credential where one is needed, 5 s
 }
 
 func (t *Times) fill() {
@@ -81,7 +96,8 @@ func (t *Times) fill() {
 		{&t.Counts, 10 * time.Second},
 		{&t.Linger, 30 * time.Second},
 		{&t.Spread, 5 * time.Second},
-		{&t.Tenant, 5 * time.Second},
+		{&t.Tenant, 3 * time.Second},
+		{&t.Auth, 5 * time.Second},
 	} {
 		*each.at = cmp.Or(*each.at, each.or)
 	}
@@ -93,7 +109,12 @@ type Server struct {
 	log     *slog.Logger
 	faults  *faults
 	meter   *meter
-	tenants *tenantCache
+	tenants *believed[feed.TenantID, tenants.Tenant]
+	keys    *believed[keyID, tenants.Key]
+	secrets *believed[keyID, tenants.Secret]
+	master  [sha256.Size]byte // hash of the master key
+	managed bool              // there is a master key
+	limits  *limits
 	hubs    *hubs
 	outlets *outlets
 	pages   *template.Template
@@ -113,6 +134,9 @@ func New(config Config) (*Server, error) {
 	config.QueueBytes = cmp.Or(config.QueueBytes, 1<<20)
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Registry = cmp.Or(config.Registry, prometheus.NewRegistry())
+	if config.Access == nil {
+		config.Access = noAccess{}
+	}
 	if config.OnUnseen == nil {
 		config.OnUnseen = func(feed.GameKey) {}
 	}
@@ -138,9 +162,19 @@ func New(config Config) (*Server, error) {
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.leaving, s.leave = context.WithCancel(s.ctx)
-	s.tenants = newTenantCache(config.Tenants, config.Times.Tenant)
+	s.tenants = newBelieved(config.Times.Tenant, config.Tenants.Lookup)
+	s.keys = newBelieved(config.Times.Tenant, func(ctx context.Context, id keyID) (tenants.Key, error) {
+		return config.Access.Key(ctx, id.tenant, id.id)
+	})
+	s.secrets = newBelieved(config.Times.Tenant, func(ctx context.Context, id keyID) (tenants.Secret, error) {
+		return config.Access.Secret(ctx, id.tenant, id.id)
+	})
+	s.master = sha256.Sum256([]byte(config.MasterKey))
+	s.config.MasterKey = "" // the hash will do, and nothing can print it
+	s.managed = config.MasterKey != ""
+	s.limits = newLimits(s.known)
 	s.hubs = &hubs{
-		table: config.Timeline, doorbell: config.Doorbell, tenants: s.tenants, times: config.Times, log: s.log, faults: s.faults, meter: s.meter,
+		table: config.Timeline, doorbell: config.Doorbell, known: s.known, times: config.Times, log: s.log, faults: s.faults, meter: s.meter,
 		unseen: config.OnUnseen, hurry: make(chan struct{}, 1), ctx: s.ctx, games: map[feed.GameKey]openHub{},
 	}
 	return s, nil
@@ -152,6 +186,7 @@ func New(config Config) (*Server, error) {
 func (s *Server) Run(ctx context.Context) {
 	s.hubs.running.Go(func() { s.hubs.run(ctx) })
 	s.hubs.running.Go(func() { s.hubs.tell(ctx) })
+	s.hubs.running.Go(func() { s.review(ctx) })
 	<-ctx.Done()
 	for _, w := range s.outlets.close() {
 		w.close(closeDraining)

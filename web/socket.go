@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
 
 	"github.com/codemojex/feedrenderer/feed"
@@ -34,8 +35,9 @@ type socket struct {
 const closeTime = 2 * time.Second
 
 // accept upgrades a request and lets the socket run. A request that it refuses is answered.
-func (s *Server) accept(w http.ResponseWriter, r *http.Request, tenant feed.TenantID) error {
-	hijacked := &hijackWriter{ResponseWriter: w}
+func (s *Server) accept(c echo.Context, tenant feed.TenantID) error {
+	r := c.Request()
+	hijacked := &hijackWriter{ResponseWriter: c.Response()}
 	conn, err := websocket.Accept(hijacked, r, &websocket.AcceptOptions{
 		OriginPatterns:  s.config.Origins,
 		CompressionMode: websocket.CompressionDisabled, // with context takeover a client can crash a read pump
@@ -45,14 +47,20 @@ func (s *Server) accept(w http.ResponseWriter, r *http.Request, tenant feed.Tena
 	}
 	conn.SetReadLimit(-1) // the reader has a limit of its own, which closes with our code
 	sock := &socket{watcher: newWatcher(tenant, s.config.QueueBytes), server: s, conn: conn, label: "unknown", net: hijacked.conn, pace: rate.NewLimiter(framesASecond, 2*maxGames)}
-	if s.tenants.admit(r.Context(), tenant) == nil {
+	if _, err := s.known(r.Context(), tenant); err == nil {
 		sock.label = string(tenant)
 	}
+	full := s.greet(r.Context(), sock.watcher, callerOf(c), c.RealIP())
 	if !s.outlets.add(sock.watcher, sock, func() {
 		s.running.Go(sock.read)
 		s.running.Go(sock.run)
 	}) {
+		s.unseat(sock.watcher)
 		return conn.Close(closeDraining.code, closeDraining.reason)
+	}
+	var no *refusal
+	if errors.As(full, &no) {
+		sock.sendAway(no.after)
 	}
 	return nil
 }
@@ -77,6 +85,7 @@ func (s *socket) run() {
 	defer gauge.Dec()
 	why, err := s.server.pump(s.watcher, s)
 	s.leave()
+	s.server.unseat(s.watcher)
 	switch {
 	case err == nil && why.code != 0:
 		meter.closed(why)
@@ -181,6 +190,7 @@ func (s *socket) obey(in clientFrame) {
 		}
 	case "ping":
 		s.say(pongFrame)
-	case "auth": // a public tenant asks for none
+	case "auth":
+		s.server.authenticate(s.watcher, in.Token)
 	}
 }

@@ -20,7 +20,7 @@ func (s *Server) live(c echo.Context) error {
 	if s.draining.Load() {
 		return errDraining
 	}
-	if err := s.accept(c.Response(), c.Request(), tenant); err != nil {
+	if err := s.accept(c, tenant); err != nil {
 		s.log.Debug("no upgrade", "tenant", tenant, "err", err) // it is answered
 	}
 	return nil
@@ -50,6 +50,10 @@ func (s *Server) stream(c echo.Context) error {
 	}
 	events := &eventStream{w: c.Response(), control: http.NewResponseController(c.Response().Writer), times: s.config.Times}
 	w := newWatcher(key.Tenant, s.config.QueueBytes)
+	if err := s.greet(c.Request().Context(), w, callerOf(c), c.RealIP()); err != nil {
+		return err
+	}
+	defer s.unseat(w)
 	if !s.outlets.add(w, events, func() {}) {
 		return errDraining
 	}

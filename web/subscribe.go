@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/tenants"
 )
 
 // Bounds of what a client may send over a socket.
@@ -52,12 +53,20 @@ func parseClientFrame(data []byte) (clientFrame, error) {
 func (s *Server) subscribe(w *watcher, in clientFrame) {
 	game := feed.GameID(shorten(in.Game))
 	id, err := feed.ParseGameID(in.Game)
+	key := feed.GameKey{Tenant: w.tenant, Game: id}
 	if err == nil {
-		err = s.tenants.admit(s.ctx, w.tenant)
+		err = s.permit(s.ctx, tenants.Watch, w.caller(), key)
 	} else {
 		err = errNoSuch
 	}
+	if err == nil {
+		err = s.limits.join(s.ctx, w.tenant)
+	}
+	var no *refusal
 	switch {
+	case errors.As(err, &no):
+		w.sendAway(no.after)
+		return
 	case errors.Is(err, errNoSuch):
 		w.say(errorFrame(errNotFound, msgNotFound, game))
 		return
@@ -69,7 +78,7 @@ func (s *Server) subscribe(w *watcher, in clientFrame) {
 		w.say(errorFrame(errTooMany, fmt.Sprintf("at most %d games on one socket", maxGames), game))
 		return
 	}
-	h := s.hubs.of(feed.GameKey{Tenant: w.tenant, Game: id})
+	h := s.hubs.of(key)
 	defer h.release()
 	next := &sub{hub: h, watcher: w, limit: in.Limit}
 	if in.Since != "" {

@@ -29,7 +29,8 @@ type watcher struct {
 	answers int       // bytes of queued snapshots and deltas
 	lagged  time.Time // the last overflow
 	ended   bool      // take nothing more
-	closing *closing  // why the writer is to close, nil while it is not
+	proof   proof
+	closing *closing // why the writer is to close, nil while it is not
 }
 
 // sub is a watcher's subscription to a game.
@@ -50,7 +51,7 @@ type sub struct {
 }
 
 func newWatcher(tenant feed.TenantID, bound int) *watcher {
-	return &watcher{tenant: tenant, bound: bound, ready: make(chan struct{}, 1), subs: map[feed.GameID]*sub{}}
+	return &watcher{tenant: tenant, bound: bound, ready: make(chan struct{}, 1), subs: map[feed.GameID]*sub{}, proof: proof{who: &caller{}, since: time.Now()}}
 }
 
 func (w *watcher) signal() {

@@ -24,10 +24,11 @@ type backends struct {
 	listening valkey.Client // subscribes, and nothing else; nil without the web role
 	render    *pgxpool.Pool // in the role that writes; without the render role, for the few things that operators do
 	web       *pgxpool.Pool // in the role that reads; nil without the web role
+	admin     *pgxpool.Pool // in the role that manages tenants; likewise
 }
 
 func (b *backends) close() {
-	for _, pool := range []*pgxpool.Pool{b.render, b.web} {
+	for _, pool := range []*pgxpool.Pool{b.render, b.web, b.admin} {
 		if pool != nil {
 			pool.Close()
 		}
@@ -78,6 +79,9 @@ func (c *serveCommand) connect(ctx context.Context, log *slog.Logger, state *sta
 		if b.web, err = timeline.Open(ctx, c.DatabaseURL, timeline.RoleWeb, c.settings.connections); err != nil {
 			return nil, err
 		}
+		if b.admin, err = timeline.Open(ctx, c.DatabaseURL, tenants.AdminRole, adminConnections); err != nil {
+			return nil, err
+		}
 	}
 	if err := insist(ctx, log, state, "postgres", func() error { return c.prepare(ctx, b) }); err != nil {
 		return nil, untilStopped(ctx, err)
@@ -97,7 +101,7 @@ func (c *serveCommand) prepare(ctx context.Context, b *backends) error {
 }
 
 func (b *backends) ping(ctx context.Context) error {
-	for _, pool := range []*pgxpool.Pool{b.render, b.web} {
+	for _, pool := range []*pgxpool.Pool{b.render, b.web, b.admin} {
 		if pool == nil {
 			continue
 		}
@@ -120,6 +124,9 @@ func newValkey(option valkey.ClientOption) (valkey.Client, error) {
 	}
 	return client, nil
 }
+
+// adminConnections are few: tenants are managed rarely, and a watch token costs one short query.
+const adminConnections = 2
 
 const (
 	attemptPatience = 3 * time.Second

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -120,6 +121,32 @@ func originList(f *faults, flag, text string) []string {
 		}
 		return origin, nil
 	})
+}
+
+// prefixList reads addresses and networks. A network with bits below its mask is a mistake rather than a wider network.
+func prefixList(f *faults, flag, text string) []netip.Prefix {
+	texts := list(f, flag, text, func(text string) (string, error) {
+		prefix, err := netip.ParsePrefix(text)
+		if address, bare := netip.ParseAddr(text); bare == nil {
+			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		if err != nil || prefix.Masked() != prefix {
+			return "", fmt.Errorf("%q; want an address or a network such as 10.0.0.7 or 10.1.0.0/16", text)
+		}
+		return prefix.String(), nil
+	})
+	prefixes := make([]netip.Prefix, len(texts))
+	for i := range texts {
+		prefixes[i] = netip.MustParsePrefix(texts[i])
+	}
+	return prefixes
+}
+
+// masterKey checks a key that no message repeats.
+func masterKey(f *faults, flag, text string) {
+	if text != "" && (len(text) < 24 || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })) {
+		f.flag(flag, "too short or not of visible ASCII characters (not repeated here); want at least 24, such as `openssl rand -hex 24` prints")
+	}
 }
 
 func gameKey(f *faults, text string) feed.GameKey {

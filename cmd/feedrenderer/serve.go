@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -13,22 +14,24 @@ import (
 )
 
 type serveCommand struct {
-	Roles         string `default:"render,web" help:"What this process does: render, web or both."`
-	Tenants       string `help:"Tenants that are made at start, a,b,c, with games that anybody may watch."`
-	ValkeyURL     string `help:"Valkey or Redis with the streams: redis://[user:password@]host:port[/db]."`
-	DatabaseURL   string `help:"Postgres with the lines: postgres://user:password@host:port/database."`
-	Connections   string `default:"8" help:"Connections to Postgres at most, for each role."`
-	Kinds         string `help:"Directory of event kinds (*.toml) that add to the built-in ones or replace them."`
-	Group         string `default:"feedrenderer" help:"Consumer group that the renderers share."`
-	Name          string `help:"Name of this renderer in the group; by default one after the host."`
-	Workers       string `default:"2" help:"Batches rendered at a time. A game belongs to one of them."`
-	Batch         string `default:"500" help:"Events in a batch at most."`
-	MinIdle       string `default:"30s" help:"How long an event must have been silent before another renderer takes it over."`
-	MaxAttempts   string `default:"5" help:"Deliveries after which an event that still fails is a dead letter."`
-	Listen        string `default:":8080" help:"Public address, of the web role: pages, REST, sockets."`
-	PrivateListen string `default:"127.0.0.1:9090" help:"Private address: /readyz, /healthz, /metrics and /debug/pprof/."`
-	Origins       string `help:"Origins beside our own from which browsers may open sockets, such as https://feeds.example."`
-	Grace         string `default:"10s" help:"How long a stop may take to finish what is begun and to send watchers elsewhere."`
+	Roles          string `default:"render,web" help:"What this process does: render, web or both."`
+	Tenants        string `help:"Tenants that are made at start, a,b,c, with games that anybody may watch."`
+	ValkeyURL      string `help:"Valkey or Redis with the streams: redis://[user:password@]host:port[/db]."`
+	DatabaseURL    string `help:"Postgres with the lines: postgres://user:password@host:port/database."`
+	Connections    string `default:"8" help:"Connections to Postgres at most, for each role."`
+	Kinds          string `help:"Directory of event kinds (*.toml) that add to the built-in ones or replace them."`
+	Group          string `default:"feedrenderer" help:"Consumer group that the renderers share."`
+	Name           string `help:"Name of this renderer in the group; by default one after the host."`
+	Workers        string `default:"2" help:"Batches rendered at a time. A game belongs to one of them."`
+	Batch          string `default:"500" help:"Events in a batch at most."`
+	MinIdle        string `default:"30s" help:"How long an event must have been silent before another renderer takes it over."`
+	MaxAttempts    string `default:"5" help:"Deliveries after which an event that still fails is a dead letter."`
+	Listen         string `default:":8080" help:"Public address, of the web role: pages, REST, sockets."`
+	PrivateListen  string `default:"127.0.0.1:9090" help:"Private address: /readyz, /healthz, /metrics and /debug/pprof/."`
+	Origins        string `help:"Origins beside our own from which browsers may open sockets, such as https://feeds.example."`
+	TrustedProxies string `help:"Proxies whose X-Forwarded-For counts, such as 10.0.0.7/32; by default none."`
+	MasterKey      string `help:"Key that manages tenants over REST, of 24 characters at least; better a variable than a flag. By default nobody does."`
+	Grace          string `default:"10s" help:"How long a stop may take to finish what is begun and to send watchers elsewhere."`
 
 	settings serveSettings
 }
@@ -43,6 +46,7 @@ type serveSettings struct {
 	minIdle     time.Duration
 	maxAttempts int64
 	origins     []string
+	proxies     []netip.Prefix
 	grace       time.Duration
 	kinds       *render.Kinds
 }
@@ -76,6 +80,8 @@ func (c *serveCommand) check(f *faults) {
 	listenAddress(f, "listen", c.Listen)
 	listenAddress(f, "private-listen", c.PrivateListen)
 	s.origins = originList(f, "origins", c.Origins)
+	s.proxies = prefixList(f, "trusted-proxies", c.TrustedProxies)
+	masterKey(f, "master-key", c.MasterKey)
 	s.grace = duration(f, "grace", c.Grace, time.Second, 10*time.Minute)
 
 	if s.render && s.connections > 0 && s.workers > int(s.connections) {

@@ -26,19 +26,29 @@ type site struct {
 // may be nil.
 func (c *serveCommand) newSite(ctx context.Context, b *backends, state *state, unseen func(feed.GameKey), log *slog.Logger) (*site, error) {
 	writer, publisher := timeline.NewWriter(b.render), broadcast.NewPublisher(b.valkey)
+	mint, err := newMint()
+	if err != nil {
+		return nil, err
+	}
+	store := tenants.NewStore(b.web)
 	server, err := web.New(web.Config{
 		Timeline: timeline.NewReader(b.web),
-		Tenants:  tenants.NewStore(b.web),
+		Tenants:  store,
+		Access:   store,
+		Admin:    tenants.NewAdmin(b.admin),
 		Doorbell: broadcast.NewSubscriber(b.listening, log),
 		SetMode: func(ctx context.Context, game feed.GameKey, mode feed.Mode) error {
 			return setMode(ctx, writer, publisher, log, game, mode)
 		},
-		OnUnseen: unseen,
-		Checks:   state.currentChecks(),
-		Front:    c.settings.tenants,
-		Origins:  c.settings.origins,
-		Registry: state.registry,
-		Logger:   log,
+		Append:         feed.NewProducer(b.valkey, mint).AppendOnce,
+		MasterKey:      c.MasterKey,
+		TrustedProxies: c.settings.proxies,
+		OnUnseen:       unseen,
+		Checks:         state.currentChecks(),
+		Front:          c.settings.tenants,
+		Origins:        c.settings.origins,
+		Registry:       state.registry,
+		Logger:         log,
 	})
 	if err != nil {
 		return nil, err

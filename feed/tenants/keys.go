@@ -40,14 +40,14 @@ func (r Role) May(do Role) bool { return r == do || r == Operate }
 
 // Key is an API key of a tenant as it is kept: without its secret part.
 type Key struct {
-	Tenant  feed.TenantID `json:"tenant"`
-	ID      string        `json:"id"` // no secret: it stands in lists and in the key's text
-	Role    Role          `json:"role"`
-	Label   string        `json:"label"`
-	Created time.Time     `json:"created_at"`
-	Expires *time.Time    `json:"expires_at,omitempty"` // nil: never
-	Revoked *time.Time    `json:"revoked_at,omitempty"` // nil: not revoked
-	hash    []byte        // SHA-256 of the secret part
+	Tenant  feed.TenantID
+	ID      string // no secret: it stands in lists and in the key's text
+	Role    Role
+	Label   string
+	Created time.Time
+	Expires *time.Time // nil: never
+	Revoked *time.Time // nil: not revoked
+	hash    []byte     // SHA-256 of the secret part
 }
 
 // Live reports whether the key is neither expired nor revoked.

@@ -34,17 +34,17 @@ func (r *register) say(tenant tenants.Tenant, err error) {
 	r.tenant, r.err = tenant, err
 }
 
-func TestTenantCache(t *testing.T) {
+func TestBelieved(t *testing.T) {
 	t.Parallel()
 	r := &register{tenant: tenants.Tenant{Public: true}, open: make(chan struct{})}
-	c := newTenantCache(r, time.Hour)
+	b := newBelieved(time.Hour, r.Lookup)
 
 	t.Run("ManyWhoAskAtOnceCostOneLookup", func(t *testing.T) {
 		var asking sync.WaitGroup
 		for range 50 {
 			asking.Go(func() {
-				if err := c.admit(t.Context(), "acme"); err != nil {
-					t.Error(err)
+				if got, err := b.of(t.Context(), "acme"); err != nil || !got.Public {
+					t.Errorf("got %+v, %v", got, err)
 				}
 			})
 		}
@@ -54,27 +54,24 @@ func TestTenantCache(t *testing.T) {
 	})
 
 	t.Run("WhileTheStoreIsDownItsLastWordHolds", func(t *testing.T) {
-		c.keep = 0
+		b.keep = 0
 		down := errors.New("down")
 		r.say(tenants.Tenant{}, down)
-		if err := c.admit(t.Context(), "acme"); err != nil {
-			t.Error(err)
+		if got, err := b.of(t.Context(), "acme"); err != nil || !got.Public {
+			t.Errorf("got %+v, %v", got, err)
 		}
-		if err := c.admit(t.Context(), "globex"); !errors.Is(err, down) {
+		if _, err := b.of(t.Context(), "globex"); !errors.Is(err, down) {
 			t.Errorf("one never heard of: %v", err)
 		}
 	})
 
-	t.Run("UnknownPrivateAndSuspendedAreOneAnswer", func(t *testing.T) {
-		for _, tenant := range []tenants.Tenant{{}, {Public: true, Suspended: true}} {
-			r.say(tenant, nil)
-			if err := c.admit(t.Context(), "acme"); !errors.Is(err, errNoSuch) {
-				t.Errorf("%+v: %v", tenant, err)
-			}
-		}
+	t.Run("ThatItIsUnknownIsBelievedToo", func(t *testing.T) {
 		r.say(tenants.Tenant{}, tenants.ErrUnknown)
-		if err := c.admit(t.Context(), "acme"); !errors.Is(err, errNoSuch) {
-			t.Errorf("unknown: %v", err)
+		for range 2 {
+			if _, err := b.of(t.Context(), "acme"); !errors.Is(err, tenants.ErrUnknown) {
+				t.Errorf("got %v", err)
+			}
+			r.say(tenants.Tenant{}, errors.New("down"))
 		}
 	})
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/tenants"
+)
+
+type keyCommand struct {
+	Create keyCreateCommand `cmd:"" help:"Make a key and print it. It cannot be printed again."`
+	List   keyListCommand   `cmd:"" help:"List the keys of a tenant, without their secrets."`
+	Revoke keyRevokeCommand `cmd:"" help:"End a key and all watch tokens that were minted with it."`
+	Rotate keyRotateCommand `cmd:"" help:"Sign watch tokens with a new secret from now on; those there are live on to their end."`
+}
+
+type keyCreateCommand struct {
+	DatabaseURL string `help:"Postgres with the lines."`
+	Role        string `help:"What it is for: watch, produce or operate, which includes both."`
+	Label       string `help:"What it is to be known by in lists."`
+	ExpiresIn   string `help:"How long it is good, such as 720h; by default until it is revoked."`
+
+	Tenant string `arg:"" help:"TENANT."`
+
+	id   feed.TenantID
+	role tenants.Role
+	life time.Duration
+}
+
+// longestLife is of a key that expires.
+const longestLife = 10 * 365 * 24 * time.Hour
+
+func (c *keyCreateCommand) check(f *faults) {
+	databaseURL(f, c.DatabaseURL)
+	c.id = tenantName(f, c.Tenant)
+	c.role = choice(f, "role", c.Role, map[string]tenants.Role{"watch": tenants.Watch, "produce": tenants.Produce, "operate": tenants.Operate})
+	if len(c.Label) > 100 {
+		f.flag("label", "%d bytes; want at most 100", len(c.Label))
+	}
+	if c.ExpiresIn != "" {
+		c.life = duration(f, "expires-in", c.ExpiresIn, time.Second, longestLife)
+	}
+}
+
+func (c *keyCreateCommand) run(ctx context.Context, p process) error {
+	var expires *time.Time
+	if c.life > 0 {
+		at := time.Now().Add(c.life)
+		expires = &at
+	}
+	return manage(ctx, c.DatabaseURL, func(admin *tenants.Admin) error {
+		_, text, err := admin.CreateKey(ctx, c.id, c.role, c.Label, expires)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(p.stdout, text.Reveal())
+		return err
+	})
+}
+
+type keyListCommand struct {
+	DatabaseURL string `help:"Postgres with the lines."`
+
+	Tenant string `arg:"" help:"TENANT."`
+
+	id feed.TenantID
+}
+
+func (c *keyListCommand) check(f *faults) {
+	databaseURL(f, c.DatabaseURL)
+	c.id = tenantName(f, c.Tenant)
+}
+
+func (c *keyListCommand) run(ctx context.Context, p process) error {
+	return manage(ctx, c.DatabaseURL, func(admin *tenants.Admin) error {
+		keys, err := admin.Keys(ctx, c.id)
+		if err != nil {
+			return err
+		}
+		table := tabwriter.NewWriter(p.stdout, 0, 8, 2, ' ', 0)
+		if _, err := fmt.Fprintln(table, "KEY\tROLE\tCREATED\tEXPIRES\tREVOKED\tLABEL"); err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if _, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%q\n", key.ID, key.Role, feed.Instant(key.Created), moment(key.Expires), moment(key.Revoked), key.Label); err != nil {
+				return err
+			}
+		}
+		return table.Flush()
+	})
+}
+
+func moment(at *time.Time) string {
+	if at == nil {
+		return "-"
+	}
+	return feed.Instant(*at).String()
+}
+
+type keyRevokeCommand struct {
+	DatabaseURL string `help:"Postgres with the lines."`
+	After       string `default:"0s" help:"How long it is still good, for another to be handed out meanwhile."`
+
+	Tenant string `arg:"" help:"TENANT."`
+	Key    string `arg:"" help:"The key's id, as lists show it: never the whole key."`
+
+	id    feed.TenantID
+	after time.Duration
+}
+
+func (c *keyRevokeCommand) check(f *faults) {
+	databaseURL(f, c.DatabaseURL)
+	c.id = tenantName(f, c.Tenant)
+	c.after = duration(f, "after", c.After, 0, 30*24*time.Hour)
+	if tenants.IsKey(c.Key) {
+		f.add("this is a whole key (not repeated here); want its id, as `feedrenderer key list` shows it")
+	}
+}
+
+func (c *keyRevokeCommand) run(ctx context.Context, p process) error {
+	return manage(ctx, c.DatabaseURL, func(admin *tenants.Admin) error {
+		key, err := admin.RevokeKey(ctx, c.id, c.Key, time.Now().Add(c.after))
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.stdout, "%s ends at %s\n", key.ID, moment(key.Revoked))
+		return err
+	})
+}
+
+type keyRotateCommand keyListCommand
+
+func (c *keyRotateCommand) check(f *faults) { (*keyListCommand)(c).check(f) }
+
+func (c *keyRotateCommand) run(ctx context.Context, _ process) error {
+	return manage(ctx, c.DatabaseURL, func(admin *tenants.Admin) error { return admin.RotateSecret(ctx, c.id) })
+}
