@@ -46,7 +46,9 @@ type Config struct {
 	Beat    time.Duration // between reclaim passes, jittered; never above MinIdle/3. MinIdle/3
 	Ratio   int           // handler batches of new entries for one of reclaimed entries while both wait. 4
 
-	MaxAttempts int64         // deliveries after which an entry that still fails becomes a dead letter. 5
+	// MaxAttempts is the deliveries after which an entry that still fails becomes a dead letter. Deliveries to a consumer
+	// that died with the entry in its queue count too, but none becomes a dead letter that was not run alone first. 5
+	MaxAttempts int64
 	Backoff     time.Duration // before the first retry; doubled each attempt, jittered, capped at MinIdle. 1 s
 
 	// DeadLetter names the dead-letter stream of a stream, in the same hash slot. The stream's name with ":dead",

@@ -2,6 +2,7 @@ package consumer_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -131,15 +132,29 @@ func TestStop(t *testing.T) {
 		}
 	})
 
-	t.Run("WithoutARunIsNothing", func(t *testing.T) {
+	t.Run("BeforeARunEndsItAtOnce", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
+		r.add()
 		c, err := consumer.New(r.config())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Stop(t.Context()); err != nil {
+		for range 2 {
+			if err := c.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		done := make(chan error, 2)
+		go func() { done <- c.Run(context.Background()) }()
+		if err := receive(t, done); err != nil {
 			t.Error(err)
+		}
+		if err := c.Run(t.Context()); !errors.Is(err, consumer.ErrRunning) {
+			t.Errorf("a second run: %v", err)
+		}
+		if n := c.Stats().Read; n != 0 {
+			t.Errorf("%d read", n)
 		}
 		if _, err := c.Health(t.Context()); err == nil {
 			t.Error("health without a run")

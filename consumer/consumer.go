@@ -17,7 +17,7 @@ type Consumer struct {
 	lost     losses
 	eviction atomic.Pointer[string] // the server's policy, if it may evict streams
 
-	running  atomic.Bool
+	life     atomic.Int32
 	stopping chan context.Context // holds the context of the one Stop that counts
 	done     chan struct{}        // closed when Run returns
 
@@ -25,6 +25,13 @@ type Consumer struct {
 	wanted  map[string]bool // streams to read; guarded by mu
 	session *session        // the one that runs; guarded by mu
 }
+
+// What became of a consumer so far.
+const (
+	lifeNew     int32 = iota
+	lifeStopped       // before it ran
+	lifeRun           // it runs, or has run
+)
 
 // New checks the whole config and names all its faults in one error. It does no I/O.
 func New(cfg Config) (*Consumer, error) {
@@ -45,7 +52,11 @@ func New(cfg Config) (*Consumer, error) {
 // is a key among Config.Streams that is not a stream, or a configured Name that a live consumer holds. A consumer runs
 // once.
 func (c *Consumer) Run(ctx context.Context) error {
-	if !c.running.CompareAndSwap(false, true) {
+	switch {
+	case c.life.CompareAndSwap(lifeNew, lifeRun):
+	case c.life.CompareAndSwap(lifeStopped, lifeRun):
+		return nil
+	default:
 		return ErrRunning
 	}
 	defer close(c.done)
@@ -118,8 +129,10 @@ func (c *Consumer) run(ctx context.Context, stop <-chan context.Context) error {
 
 // Stop ends Run: running handlers finish, entries not begun are handed back with their attempts not raised,
 // acknowledgements are flushed. When ctx ends first, the handlers' context is cancelled and Stop returns its error.
+// A Run that has not begun yet will return at once.
 func (c *Consumer) Stop(ctx context.Context) error {
-	if !c.running.Load() {
+	if c.life.CompareAndSwap(lifeNew, lifeStopped) {
+		close(c.done)
 		return nil
 	}
 	select {

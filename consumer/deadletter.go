@@ -50,22 +50,24 @@ func (s *session) bury(ctx context.Context, key, id string, least int64, reason 
 	}).AsInt64()
 }
 
-// condemned judges entries that were just delivered again, before any handler sees them: those above MaxAttempts have had
-// their last chance and become dead letters now, those at it are suspects, to be run alone. The rest are returned.
+// condemned judges entries that were just delivered again, before any handler sees them: those that were delivered to the
+// last and run alone have had their last chance and become dead letters now, those at MaxAttempts are suspects, to be run
+// alone. The rest are returned. A first delivery is never run alone, so even where MaxAttempts is 1 the second one is.
 func (p *partition) condemned(list []*entry) (rest []*entry) {
 	limit := p.s.cfg.MaxAttempts
+	last := max(limit, 2)
 	rest = list[:0]
 	var suspects []*entry
 	for _, e := range list {
 		switch {
-		case e.msg.Attempts > limit:
+		case e.msg.Attempts > last:
 			p.mu.Lock()
 			p.used[e.lane]++ // bury gives it back
 			p.bytes += e.size
 			p.mu.Unlock()
 			p.bury(burial{e: e, least: limit, reason: fmt.Sprintf(reasonUnhandled, e.msg.Attempts-1)})
 			continue
-		case e.msg.Attempts == limit:
+		case e.msg.Attempts >= limit:
 			e.suspect = true
 			e.lane = laneAgain
 			suspects = append(suspects, e)

@@ -196,6 +196,33 @@ func TestPoison(t *testing.T) {
 		}
 	})
 
+	t.Run("WithASingleAttemptAllowedWhatADeadConsumerLeftIsStillRunOnceAlone", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t)
+		r.group()
+		ids := r.addMany(4)
+		r.readAs("dead", 2) // one of them never begun
+		var s seen
+		c := r.start(each(func(_ context.Context, m consumer.Message) consumer.Verdict {
+			s.note(m)
+			if m.EntryID == ids[1] || m.EntryID == ids[3] {
+				return consumer.Retry(0, errSorry)
+			}
+			return consumer.Ack()
+		}), func(cfg *consumer.Config) { cfg.MaxAttempts = 1 })
+		r.settled(c, 4)
+		if attempts, _ := s.of(ids[0]); !slices.Equal(attempts, []int64{2}) {
+			t.Errorf("the first was handled with attempts %v", attempts)
+		}
+		var buried []string
+		for _, l := range r.deadLetters() {
+			buried = append(buried, l.EntryID)
+		}
+		if slices.Sort(buried); !slices.Equal(buried, []string{ids[1], ids[3]}) {
+			t.Errorf("dead letters %v", buried)
+		}
+	})
+
 	t.Run("TheDelayGrowsWithTheAttemptsAndEndsAtMinIdle", func(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
