@@ -152,6 +152,33 @@ func TestFeed(t *testing.T) {
 		page.Until(row(20) + ` && document.getElementById("title").textContent === "Room g1"`)
 	})
 
+	t.Run("TheBoardStandsBesideTheFeedAndOnAPhoneFoldsUpBelowIt", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 2, false, down(2, 1)...))
+		until(page, 2, 1)
+		const right = `document.getElementById("board").getBoundingClientRect().left >= document.getElementById("feed").getBoundingClientRect().right`
+		if !browsertest.Eval[bool](page, right+` && document.querySelector(".board li").checkVisibility()`) {
+			t.Error("the board is not beside the feed")
+		}
+		page.Size(390, 844)
+		page.Until(`document.getElementById("board").getBoundingClientRect().bottom >= innerHeight - 1 && !document.querySelector(".board li").checkVisibility()`)
+		if got := browsertest.Eval[string](page, `document.querySelector(".board-leader").textContent`); got != "alex · 522" {
+			t.Errorf("folded it says %q", got)
+		}
+		page.Do(`document.querySelector(".board-toggle").click()`)
+		page.Until(`document.querySelector(".board li").checkVisibility() && document.querySelector(".board-toggle").ariaExpanded === "true"`)
+
+		// What is found is told beside the button that ends it, below what is looked for.
+		page.Do(`document.getElementById("search").click(); const kind = document.getElementById("kind"); kind.value = "scored"; kind.dispatchEvent(new Event("change"))`)
+		report(page, "2 found in all")
+		const rows = `["q", "kind", "actor", "found", "clear"].map((id) => document.getElementById(id).getBoundingClientRect()).map(({ top, bottom }) => Math.round((top + bottom) / 2))`
+		got := browsertest.Eval[[]int](page, rows)
+		if got[0] >= got[1] || got[1] != got[2] || got[2] >= got[3] || max(got[3]-got[4], got[4]-got[3]) > 2 {
+			t.Errorf("the parts of the bar stand at %d", got)
+		}
+	})
+
 	t.Run("ADigestIsAnnouncedAndCanBeSwitchedOff", func(t *testing.T) {
 		t.Parallel()
 		_, page, k := open(t)

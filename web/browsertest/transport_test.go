@@ -179,8 +179,12 @@ func TestWithoutTheSocket(t *testing.T) {
 		chip(page, "waiting")
 		later(page, 10_500)
 		s.requests(2)
-		s.answer(header("g1", 1))
+		s.answers <- func(w http.ResponseWriter) { w.WriteHeader(http.StatusTooManyRequests) }
+		noticed(page, "full")
+		later(page, 10_500)
 		s.requests(3)
+		s.answer(header("g1", 1))
+		s.requests(4)
 		s.answer(object{"lines": down(1, 1), "more": false, "cursor": "e1:1"})
 		until(page, 1)
 	})
