@@ -31,6 +31,11 @@ type asset struct {
 	etag string // by content
 }
 
+func newAsset(body []byte, kind string) asset {
+	sum := sha256.Sum256(body)
+	return asset{body, kind, `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+}
+
 // embedded reads the pages and the files they need out of the binary.
 func embedded() (*template.Template, map[string]asset, error) {
 	pages, err := template.ParseFS(files, "templates/*.html")
@@ -46,8 +51,7 @@ func embedded() (*template.Template, map[string]asset, error) {
 		if err != nil {
 			return err
 		}
-		sum := sha256.Sum256(body)
-		assets[strings.TrimPrefix(name, "static/")] = asset{body, mediaType(name), `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
+		assets[strings.TrimPrefix(name, "static/")] = newAsset(body, mediaType(name))
 		return nil
 	})
 	if err != nil {
@@ -85,6 +89,10 @@ func (s *Server) asset(c echo.Context) error {
 	h := c.Response().Header()
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	return serveAsset(c, file)
+}
+
+func serveAsset(c echo.Context, file asset) error {
 	cacheable(c, file.etag)
 	if holds(c.Request().Header.Get("If-None-Match"), file.etag) {
 		return c.NoContent(http.StatusNotModified)

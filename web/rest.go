@@ -82,6 +82,29 @@ func (s *Server) game(c echo.Context) error {
 	return c.JSON(http.StatusOK, game)
 }
 
+// board answers what is derived from a game's lines, without the rest of its header.
+func (s *Server) board(c echo.Context) error {
+	key, err := s.key(c)
+	if err != nil {
+		return err
+	}
+	if done, err := s.unchanged(c, key); done || err != nil {
+		return err
+	}
+	game, err := s.config.Timeline.Game(c.Request().Context(), key)
+	if err != nil {
+		return err
+	}
+	cacheable(c, etag(c, game.Cursor))
+	return c.JSON(http.StatusOK, struct {
+		Game     feed.GameID       `json:"game"`
+		Released bool              `json:"released"`
+		Counts   feed.Counts       `json:"counts"`
+		Board    []feed.BoardEntry `json:"board"`
+		Cursor   feed.Cursor       `json:"cursor"`
+	}{game.Game, game.Released, game.Counts, orEmpty(game.Board), game.Cursor})
+}
+
 // timeline answers a page of lines, newest first: those below `before`, those nearest above `after`, or the newest.
 func (s *Server) timeline(c echo.Context) error {
 	key, err := s.key(c)

@@ -21,7 +21,7 @@ type route struct {
 
 // public lists what anybody may ask for, with what each asks of its caller. A GET answers HEAD too.
 //
-// The first segments v1, static, healthz and readyz are ours: a tenant of such a name has no pages, but all of its API.
+// The first segments v1, static, healthz, readyz and docs are ours: a tenant of such a name has no pages, but all of its API.
 func (s *Server) public() []route {
 	const tenant = "/v1/tenants/:tenant"
 	const game = tenant + "/games/:game"
@@ -29,6 +29,8 @@ func (s *Server) public() []route {
 		{http.MethodGet, "/", nobody, s.front},
 		{http.MethodGet, "/healthz", nobody, s.healthz},
 		{http.MethodGet, "/readyz", nobody, s.readyz(false)},
+		{http.MethodGet, "/openapi.yaml", nobody, s.document},
+		{http.MethodGet, "/docs", nobody, s.document},
 		{http.MethodGet, "/static/*", nobody, s.asset},
 		{http.MethodGet, "/:tenant", watching, s.toLobby},
 		{http.MethodGet, "/:tenant/", watching, s.lobbyPage},
@@ -37,6 +39,7 @@ func (s *Server) public() []route {
 		{http.MethodGet, tenant + "/live", frames, s.live},
 		{http.MethodGet, tenant + "/games", watching, s.games},
 		{http.MethodGet, game, watching, s.game},
+		{http.MethodGet, game + "/board", watching, s.board},
 		{http.MethodGet, game + "/timeline", watching, s.timeline},
 		{http.MethodGet, game + "/changes", watching, s.changes},
 		{http.MethodGet, game + "/lines/:evt", watching, s.line},

@@ -120,6 +120,8 @@ type Server struct {
 	pages   *template.Template
 	static  map[string]asset
 
+	documents map[string]asset // by path
+
 	draining atomic.Bool
 	ctx      context.Context // ends with Run; sockets and hubs live by it, not by requests
 	stop     context.CancelFunc
@@ -155,6 +157,9 @@ func New(config Config) (*Server, error) {
 		errs = append(errs, err)
 	}
 	if s.pages, s.static, err = embedded(); err != nil {
+		errs = append(errs, err)
+	}
+	if s.documents, err = documents(); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
