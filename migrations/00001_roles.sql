@@ -2,6 +2,7 @@
 
 -- Two roles do all the work: feedrenderer_render writes lines, feedrenderer_web answers watchers. Neither logs in: a
 -- connection starts as one of them (startup parameter "role"), so its login must be a member of both.
+-- Both may ask which migrations there are: a process waits for those of its version.
 -- Roles belong to the cluster, and several databases may be migrated at once: whoever comes second finds them made.
 -- +goose StatementBegin
 do $$
@@ -22,6 +23,7 @@ begin
     exception when unique_violation then null;
     end;
     execute format('grant usage on schema %I to %I', current_schema(), name);
+    execute format('grant select on goose_db_version to %I', name);
   end loop;
 end $$;
 -- +goose StatementEnd

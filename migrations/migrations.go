@@ -6,8 +6,10 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
@@ -37,4 +39,39 @@ func Up(ctx context.Context, databaseURL string) (err error) {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
+}
+
+const appliedSQL = `select coalesce(max(version_id), 0) from goose_db_version where is_applied`
+
+// Check reports an error while the database lacks a migration of this version. One that has more is fine: a migration leaves the
+// version before it able to work. Any role of the schema may ask.
+func Check(ctx context.Context, pool *pgxpool.Pool) error {
+	wanted, err := newest()
+	if err != nil {
+		return err
+	}
+	var applied int64
+	if err := pool.QueryRow(ctx, appliedSQL).Scan(&applied); err != nil {
+		return fmt.Errorf("version of the schema: %w", err)
+	}
+	if applied < wanted {
+		return fmt.Errorf("the schema has version %d, want %d: run feedrenderer migrate", applied, wanted)
+	}
+	return nil
+}
+
+// newest is the version after all our migrations.
+func newest() (version int64, err error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		n, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, fmt.Errorf("migration %s: %w", name, err)
+		}
+		version = max(version, n)
+	}
+	return version, nil
 }

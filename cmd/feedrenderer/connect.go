@@ -16,6 +16,7 @@ import (
 	"github.com/codemojex/feedrenderer/feed/broadcast"
 	"github.com/codemojex/feedrenderer/feed/tenants"
 	"github.com/codemojex/feedrenderer/feed/timeline"
+	"github.com/codemojex/feedrenderer/migrations"
 )
 
 // backends are the servers that a serve process works with.
@@ -90,11 +91,15 @@ func (c *serveCommand) connect(ctx context.Context, log *slog.Logger, state *sta
 	return b, nil
 }
 
-// prepare sees that the database answers in the roles we work in, and makes the tenants of the command line.
+// prepare sees that the database answers in the roles we work in and has our schema, and makes the tenants of the command
+// line.
 func (c *serveCommand) prepare(ctx context.Context, b *backends) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptPatience)
 	defer cancel()
 	if err := b.ping(ctx); err != nil {
+		return err
+	}
+	if err := migrations.Check(ctx, b.render); err != nil {
 		return err
 	}
 	return tenants.NewStore(b.render).Ensure(ctx, c.settings.tenants)

@@ -99,7 +99,18 @@ func (s *system) reader() *timeline.Reader {
 
 func (s *system) pool(role timeline.Role) *pgxpool.Pool {
 	s.t.Helper()
-	pool, err := timeline.Open(s.t.Context(), s.database, role, 4)
+	return s.closed(timeline.Open(s.t.Context(), s.database, role, 4))
+}
+
+// owner is who owns the schema.
+func (s *system) owner() *pgxpool.Pool {
+	s.t.Helper()
+	return s.closed(pgxpool.New(s.t.Context(), s.database))
+}
+
+// closed closes a pool when the test ends.
+func (s *system) closed(pool *pgxpool.Pool, err error) *pgxpool.Pool {
+	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
 	}

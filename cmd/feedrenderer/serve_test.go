@@ -110,6 +110,26 @@ func TestServeWaitsForTheSchema(t *testing.T) {
 	}
 }
 
+func TestServeWaitsForTheMigrationsOfItsVersion(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t, serverstest.Valkey(t))
+	lacks := func(lacking bool) {
+		t.Helper()
+		const newest = `update goose_db_version set is_applied = not $1 where version_id = (select max(version_id) from goose_db_version)`
+		if _, err := s.owner().Exec(t.Context(), newest, lacking); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lacks(true)
+	p := s.serve("render,web", "--tenants", "lags")
+	until(t, "it says what the database lacks", func() bool {
+		status, said := p.readyz()
+		return status == http.StatusServiceUnavailable && strings.HasSuffix(said.Checks["postgres"], "run feedrenderer migrate")
+	})
+	lacks(false)
+	p.ready()
+}
+
 func TestHealthFailsWithTheReasons(t *testing.T) {
 	t.Parallel()
 	state := newState()
