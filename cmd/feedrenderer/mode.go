@@ -9,6 +9,7 @@ import (
 
 	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/feed/broadcast"
+	"github.com/codemojex/feedrenderer/feed/tenants"
 	"github.com/codemojex/feedrenderer/feed/timeline"
 )
 
@@ -39,6 +40,9 @@ func (c *modeCommand) run(ctx context.Context, p process) error {
 		return err
 	}
 	defer pool.Close()
+	if _, err := tenants.NewStore(pool).Lookup(ctx, c.game.Tenant); err != nil {
+		return err // a misspelt tenant would get a game that nobody is ever shown
+	}
 	client, err := newValkey(c.valkey)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/tenants"
+	"github.com/codemojex/feedrenderer/feed/timeline"
 	"github.com/codemojex/feedrenderer/internal/servers/serverstest"
 	"github.com/codemojex/feedrenderer/watch"
 )
@@ -103,6 +106,18 @@ func TestTenantsWithTheSameGameNeverSeeEachOther(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestTheModeOfAnUnknownTenantsGameIsNotStated(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t, serverstest.Valkey(t))
+	arguments, environ := []string{"mode", "nobody/g1", "classic"}, []string{"VALKEY_URL=" + s.valkey, "DATABASE_URL=" + s.database}
+	if err := run(t.Context(), arguments, environ, io.Discard, t.Output()); !errors.Is(err, tenants.ErrUnknown) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.reader().Game(t.Context(), feed.GameKey{Tenant: "nobody", Game: "g1"}); !errors.Is(err, timeline.ErrNotFound) {
+		t.Errorf("its game: %v", err)
+	}
 }
 
 func gameURL(web *program, key feed.GameKey) string {
