@@ -9,6 +9,8 @@ FUZZTIME ?= 60s
 TESTFLAGS ?= -race -count=1 -timeout=9m -parallel=4
 # Packages to test; all of all modules where it is empty.
 PACKAGES ?=
+# Has the kernel stop a program when make dies, however it does; nothing where that cannot be had.
+TIED = $(shell setpriv --pdeathsig TERM true 2>/dev/null && echo setpriv --pdeathsig TERM)
 
 .PHONY: help
 help: ## list the targets
@@ -26,7 +28,7 @@ build: ## build bin/feedrenderer
 run: ## the demo: servers, renderers, web and a simulator; open the address that it prints, Ctrl-C ends it
 	@scripts/setup run
 	@$(MAKE) --no-print-directory build
-	@exec bin/feedrenderer demo
+	@exec $(TIED) bin/feedrenderer demo
 
 .PHONY: test
 test: ## run all tests with the race detector and say how many there were

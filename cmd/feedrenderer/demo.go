@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func (c *demoCommand) run(ctx context.Context, p process) (err error) {
 		if err := moving(life, addresses[0]); err != nil {
 			return err
 		}
-		return announce(p.stdout, addresses, &replicas)
+		return announce(p.stdout, addresses, &replicas, c.program(backends))
 	})
 	return parts.Wait()
 }
@@ -199,21 +200,32 @@ func answers(ctx context.Context, url string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// announce tells people where to look.
-func announce(out io.Writer, addresses []string, all *replicas) error {
+// program is how to run this program beside the demo. What the user named may hold a password, and is known to him.
+func (c *demoCommand) program(s *demoServers) string {
+	if c.ValkeyURL != "" {
+		return os.Args[0]
+	}
+	return "VALKEY_URL=" + s.valkey.URL + " " + os.Args[0]
+}
+
+// announce tells people where to look, and how to have a say.
+func announce(out io.Writer, addresses []string, all *replicas, program string) error {
 	var lobbies strings.Builder
 	for _, address := range addresses {
 		for _, tenant := range demoTenants {
 			fmt.Fprintf(&lobbies, "  http://%s/%s/\n", address, tenant)
 		}
 	}
-	_, err := fmt.Fprintf(out, `ready http://%s/%s/%s
+	_, err := fmt.Fprintf(out, `ready http://%[1]s/%[2]s/%[3]s
 
 All games of both tenants, by either web process:
-%s
-The processes: %s
+%[4]s
+A word of your own, from another terminal:
+  %[5]s append %[2]s/%[3]s kind=notice text=hello
+
+The processes: %[6]s
 Kill one and see nothing happen: another takes over, and it starts again.
 Ctrl-C ends all of it and leaves nothing behind.
-`, addresses[0], demoTenants[0], stage, lobbies.String(), all)
+`, addresses[0], demoTenants[0], stage, lobbies.String(), program, all)
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -63,6 +64,15 @@ func TestDemo(t *testing.T) {
 		for range 3 {
 			page.Until(newest + ` !== "` + browsertest.Eval[string](page, newest) + `"`)
 		}
+
+		word := regexp.MustCompile(`VALKEY_URL=(\S+) \S+ (append .* text=hello)\n`).FindStringSubmatch(p.stdout.String())
+		if word == nil {
+			t.Fatalf("no command for a word of one's own: %s", p.stdout)
+		}
+		if err := run(t.Context(), strings.Fields(word[2]), []string{"VALKEY_URL=" + word[1]}, io.Discard, t.Output()); err != nil {
+			t.Fatal(err)
+		}
+		page.Until(`[...document.querySelectorAll("article")].some((line) => line.textContent.includes("hello"))`)
 
 		family := descendants(t, p.child.PID())
 		if len(family) < 8 { // itself, five of its kind, Valkey, Postgres
