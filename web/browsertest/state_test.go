@@ -125,6 +125,16 @@ func (p *plan) table() []heldLine {
 	return slices.SortedFunc(maps.Values(lines), func(a, b heldLine) int { return cmp.Compare(b.Evt, a.Evt) })
 }
 
+// held is the part of the table that one who holds such lines must hold: all of it where there are no older ones, else
+// the stretch that ends above the oldest.
+func held(table, lines []heldLine, older bool) []heldLine {
+	if !older || len(lines) == 0 {
+		return table
+	}
+	lowest := lines[len(lines)-1].Evt
+	return slices.DeleteFunc(table, func(l heldLine) bool { return l.Evt < lowest })
+}
+
 // TestState plays random sequences of frames: whatever is lost, repeated or overtaken, the watcher ends with the table.
 func TestState(t *testing.T) {
 	t.Parallel()
@@ -143,16 +153,18 @@ func TestState(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := browsertest.Eval[struct {
-			Ver       int        `json:"ver"`
-			Older     bool       `json:"older"`
-			Asks      int        `json:"asks"`
-			Regressed int        `json:"regressed"` // times that a line or the cursor went back
-			Lines     []heldLine `json:"lines"`
+			Ver        int        `json:"ver"`
+			Older      bool       `json:"older"`
+			Asks       int        `json:"asks"`
+			Regressed  int        `json:"regressed"` // times that a line or the cursor went back
+			Lines      []heldLine `json:"lines"`
+			Found      []heldLine `json:"found"` // by a search for the lines of odd ids
+			FoundOlder bool       `json:"foundOlder"`
 		}](page, fmt.Sprintf("(%s)(%s)", play, input))
-		want := p.table()
-		if got.Older && len(got.Lines) > 0 { // the stretch ends above the oldest
-			lowest := got.Lines[len(got.Lines)-1].Evt
-			want = slices.DeleteFunc(want, func(l heldLine) bool { return l.Evt < lowest })
+		want := held(p.table(), got.Lines, got.Older)
+		odd := slices.DeleteFunc(p.table(), func(l heldLine) bool { return l.Evt[len(l.Evt)-1]%2 == 0 })
+		if diff := gocmp.Diff(held(odd, got.Found, got.FoundOlder), got.Found); diff != "" {
+			t.Fatalf("seed %d: a search found (-want +got):\n%s", seed, diff)
 		}
 		if last := p.Log[len(p.Log)-1].To; got.Ver != last || !slices.Equal(got.Lines, want) {
 			t.Fatalf("seed %d: at version %d, want %d (-want +got):\n%s", seed, got.Ver, last, gocmp.Diff(want, got.Lines))

@@ -2,7 +2,17 @@
 // what befell the frames on their way; the harness is the server's other half: it answers subscriptions and pages as of a position in the log.
 async (plan) => {
   const { FeedState } = await import('/static/feed-state.js');
+  const { Filter, Found } = await import('/static/find.js');
   const state = new FeedState('g1', { keep: 1e6 });
+  let found = null; // a search beside it, for the lines of every other id
+  const odd = new Filter({ kind: 'odd' });
+  for (const change of plan.log) for (const line of change.lines) line.kind = Number(line.evt.at(-1)) % 2 ? 'odd' : 'even';
+  const apply = (frame) => {
+    const change = state.apply(frame);
+    if (found) found.apply(frame, change.placed);
+    else found = new Found(state, odd);
+    return change;
+  };
   let epoch = 'e1';
   let asked = false;
   let ticket = null;
@@ -21,9 +31,9 @@ async (plan) => {
   };
   const answer = (pos) => {
     asked = false;
-    if (state.epoch !== epoch) return state.apply(snap(pos));
+    if (state.epoch !== epoch) return apply(snap(pos));
     const lines = table(pos).filter((line) => line.ver > state.ver).sort((a, b) => a.ver - b.ver);
-    return state.apply({ t: 'delta', g: 'g1', epoch, from: state.ver, to: Math.max(state.ver, version(pos)), lines });
+    return apply({ t: 'delta', g: 'g1', epoch, from: state.ver, to: Math.max(state.ver, version(pos)), lines });
   };
   const take = (change) => {
     if (!change.ask) return;
@@ -37,36 +47,48 @@ async (plan) => {
     state.add(ticket, { lines: below.slice(0, plan.limit), older: below.length > plan.limit });
     ticket = null;
   };
+  let search = null;
+  const more = () => {
+    const { pos, from } = search;
+    const below = table(pos).filter((line) => line.evt < from && odd.matches(line));
+    found.add(search, { lines: below.slice(0, plan.limit), older: below.length > plan.limit });
+    search = null;
+  };
 
   const steps = {
-    start: ({ pos }) => state.apply(snap(pos)),
-    frame: ({ from, to }) => take(state.apply({ t: 'lines', g: 'g1', epoch, from: version(from), to: version(to), lines: plan.log.slice(from, to).flatMap((change) => change.lines) })),
+    start: ({ pos }) => apply(snap(pos)),
+    frame: ({ from, to }) => take(apply({ t: 'lines', g: 'g1', epoch, from: version(from), to: version(to), lines: plan.log.slice(from, to).flatMap((change) => change.lines) })),
     answer: ({ pos }) => asked && take(answer(pos)),
     session: ({ pos }) => take(answer(pos)),
     reset: ({ pos }) => {
       epoch = `e${Number(epoch.slice(1)) + 1}`;
       asked = false;
-      state.apply(snap(pos));
+      apply(snap(pos));
     },
     expect: ({ pos }) => {
       if (!ticket && state.older && state.entries.length > 0) ticket = Object.assign(state.expect('older'), { pos });
+      if (!search && found.older && found.edge('older')) search = Object.assign(found.expect('older'), { pos, from: found.edge('older') });
     },
-    page: () => ticket && page(),
+    page: () => {
+      if (ticket) page();
+      if (search) more();
+    },
   };
-  let held = new Map();
+  let before = new Map();
   let regressed = 0;
   for (const step of plan.steps) {
     const { ver: cursor } = state;
     steps[step.op](step);
     if (state.ver < cursor) regressed++;
     const now = new Map(state.entries.map(({ line }) => [line.evt, line.ver]));
-    if (step.op !== 'reset') for (const [evt, ver] of now) if (ver < held.get(evt)) regressed++;
-    held = now;
+    if (step.op !== 'reset') for (const [evt, ver] of now) if (ver < before.get(evt)) regressed++;
+    before = now;
   }
 
   const end = plan.log.length;
-  if (ticket) page();
-  state.apply({ t: 'tick', games: [{ g: 'g1', to: version(end) }] });
+  steps.page();
+  apply({ t: 'tick', games: [{ g: 'g1', to: version(end) }] });
   if (state.announced > state.ver || asked) take(answer(end));
-  return { ver: state.ver, older: state.older, asks, regressed, lines: state.entries.map(({ line }) => ({ evt: line.evt, ver: line.ver, text: line.text })) };
+  const held = ({ entries }) => entries.map(({ line }) => ({ evt: line.evt, ver: line.ver, text: line.text }));
+  return { ver: state.ver, older: state.older, asks, regressed, lines: held(state), found: held(found), foundOlder: found.older };
 }
