@@ -81,7 +81,7 @@ func newHops(ctx context.Context, r *rig, pool *pgxpool.Pool) (*hops, error) {
 		}
 	})
 	h.loops.Go(func() {
-		// Its end is the test's, or a missing message below.
+		// Were it to end early, the next trip would find its message missing.
 		_ = client.Receive(listening, client.B().Ssubscribe().Channel(hopsChannel).Build(), func(message valkey.PubSubMessage) {
 			select {
 			case h.heard <- message.Message:
