@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,9 @@ var rules = map[string]rule{
 	"GET /":               {anyone: true, ok: 404}, // no front page is configured
 	"GET /healthz":        {anyone: true, ok: 200},
 	"GET /readyz":         {anyone: true, ok: 200},
+	"GET /openapi.yaml":   {anyone: true, ok: 200},
+	"GET /docs":           {anyone: true, ok: 200},
+	"GET G/board":         {callers: holders, public: true, ok: 200},
 	"GET /static/*":       {anyone: true, ok: 200},
 	"GET /:tenant":        {callers: watchers, public: true, ok: 301},
 	"GET /:tenant/":       {callers: watchers, public: true, ok: 200},
@@ -79,6 +83,8 @@ func TestEveryRouteLetsInWhomItShouldAndNobodyElse(t *testing.T) {
 	})
 	credentials["expired token"] = expiring
 
+	described := newDescription(t)
+	variable := regexp.MustCompile(`:(\w+)`)
 	_, notFound := c.ask(http.MethodGet, "/v1/tenants/nobody/games", "", "")
 	seen := map[string]bool{}
 	n := 0
@@ -104,6 +110,11 @@ func TestEveryRouteLetsInWhomItShouldAndNobodyElse(t *testing.T) {
 				}
 				answer, got := c.ask(r.method, path, credential, body)
 				want := rule.expect(who, target)
+				if operation := r.method + " " + variable.ReplaceAllString(r.path, "{$1}"); answer.Header.Get("Content-Type") != "text/event-stream" {
+					if _, api := described.operations[operation]; api {
+						described.answers(operation, answer, got)
+					}
+				}
 				if answer.StatusCode != want {
 					t.Errorf("%s %s by %s: %d, want %d: %s", r.method, path, who, answer.StatusCode, want, got)
 				}

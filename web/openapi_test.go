@@ -268,10 +268,10 @@ func TestOpenAPI(t *testing.T) {
 	t.Run("EveryFrameIsWhatItSays", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
+		d.is("client", "/components/schemas/ClientFrame", `{"t":"auth","token":"x"}`) // which is nobody's here
 		conn, _ := s.upgrade(t)
 		kind := regexp.MustCompile(`^\{"t":"(\w+)"`)
 		for _, step := range []struct{ send, comes string }{
-			{`{"t":"auth","token":"x"}`, ""},
 			{`{"t":"ping"}`, "pong"},
 			{`{"t":"sub","g":"g1"}`, "snap"},
 			{`{"t":"sub","g":"g1","since":"e1:1","limit":5}`, "delta"},
