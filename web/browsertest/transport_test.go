@@ -168,6 +168,29 @@ func TestWithoutTheSocket(t *testing.T) {
 		until(page, 5, 4)
 	})
 
+	t.Run("AStreamCarriesItsTokenInAHeader", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t)
+		page := browsertest.Tab(t)
+		page.Open(s.URL + "/static/icons.txt")
+		page.Do(`const { FeedClient, eventStream } = await import("/static/feed-client.js");
+			const client = new FeedClient(location.origin.replace("http", "ws") + "/v1/tenants/acme/live", { token: "t0ken", transports: [eventStream] });
+			window.state = client.watch("g1", { limit: 5 }).state;
+			window.quit = () => client.close()`)
+		k := s.nextStream()
+		if got := k.header.Get("Authorization"); got != "Bearer t0ken" {
+			t.Errorf("the stream is asked for with %q", got)
+		}
+		k.send(snap("g1", 1, false, line(1, 1)))
+		page.Until(`state.entries.length === 1`)
+		page.Do(`quit()`)
+		select {
+		case <-k.left:
+		case <-time.After(patience):
+			t.Error("closed, the client still reads")
+		}
+	})
+
 	t.Run("AGameThatIsNotThereYetIsAskedForWithoutASocketToo", func(t *testing.T) {
 		t.Parallel()
 		s, page := behindProxy(t)
