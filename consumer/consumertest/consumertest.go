@@ -1,4 +1,21 @@
-// Package consumertest runs batches through a handler without a server, the way a consumer would.
+// Package consumertest runs batches through a handler the way a consumer would, without a server: with given attempts, and
+// with a command of the consumer's that fails.
+//
+// Once says what would become of a batch. Trial goes on until all of it is settled or buried, and may have the consumer die
+// at its nth command, as when the process or the network ends there: another one then takes over what is pending, and the
+// handler is given it again. A handler that is safe to repeat passes at each of these points:
+//
+//	for n := 1; ; n++ {
+//		store := newStore()
+//		out := consumertest.Trial{Fail: n}.Run(ctx, handlerOf(store), batch...)
+//		// Each message had its one effect on store.
+//		if out.Failed == "" {
+//			break // there were fewer than n commands
+//		}
+//	}
+//
+// There are no streams here, no delays and no other consumers: only the rules by which verdicts, attempts and failed
+// commands lead to the next delivery are those of package consumer.
 package consumertest
 
 import (
@@ -19,82 +36,74 @@ func Entry(n int, namesAndValues ...string) consumer.Message {
 	return m
 }
 
-// Outcome is what a consumer would do with the entries of a batch: each is in one of the lists, in the order of the batch.
+// Outcome is what becomes of the entries of a batch: each is in one of the lists.
 type Outcome struct {
-	Settled   []consumer.Message
-	Retried   []consumer.Message // to be delivered again, Attempts raised as they will be then
-	Buried    []consumer.Message // dead letters: rejected, or retried at the last attempt
-	Held      []consumer.Message // the store was unavailable: handed over again as they are
-	Reasons   map[string]string  // of what is not settled, by entry id
-	Exhausted bool               // of Run: entries were still to be retried or held when it gave up
+	Settled []consumer.Message
+	Retried []consumer.Message // to be delivered again, Attempts as they will be then
+	Buried  []consumer.Message // dead letters: rejected, or retried at the last attempt
+	Held    []consumer.Message // the store was unavailable: handed over again as they are
+	Reasons map[string]string  // of what is not settled, by entry id
+	Failed  string             // of a Trial: the command that failed, "" if there were fewer
 }
 
 // Once hands one batch over. maxAttempts is the consumer's; 0 means its default of 5.
 func Once(ctx context.Context, h consumer.Handler, maxAttempts int64, batch ...consumer.Message) Outcome {
-	if maxAttempts == 0 {
-		maxAttempts = 5
+	f := judge(ctx, h, orDefault(maxAttempts), batch)
+	return Outcome{
+		Settled: f.settled, Retried: append(raised(f.retried), f.suspects...), Buried: f.buried, Held: f.held,
+		Reasons: f.reasons,
 	}
-	out := Outcome{Reasons: map[string]string{}}
+}
+
+// orDefault is the consumer's default of MaxAttempts where that is 0.
+func orDefault(maxAttempts int64) int64 {
+	if maxAttempts == 0 {
+		return 5
+	}
+	return maxAttempts
+}
+
+// fates are the entries of a batch by what its verdicts say, as they were handed over.
+type fates struct {
+	settled, retried, buried, held []consumer.Message
+	suspects                       []consumer.Message // failed at the last attempt, in company: once more, alone
+	reasons                        map[string]string
+}
+
+func judge(ctx context.Context, h consumer.Handler, maxAttempts int64, batch []consumer.Message) fates {
+	f := fates{reasons: map[string]string{}}
+	if len(batch) == 0 {
+		return f
+	}
 	for i, v := range h.Handle(ctx, batch) {
 		m := batch[i]
 		if v.Kind() != consumer.KindAck {
-			out.Reasons[m.EntryID] = v.Reason()
+			f.reasons[m.EntryID] = v.Reason()
 		}
-		switch v.Kind() {
-		case consumer.KindAck:
-			out.Settled = append(out.Settled, m)
-		case consumer.KindUnavailable:
-			out.Held = append(out.Held, m)
-		case consumer.KindReject:
-			out.Buried = append(out.Buried, m)
+		switch {
+		case v.Kind() == consumer.KindAck:
+			f.settled = append(f.settled, m)
+		case v.Kind() == consumer.KindUnavailable:
+			f.held = append(f.held, m)
+		case v.Kind() == consumer.KindReject:
+			f.buried = append(f.buried, m)
+		case m.Attempts < maxAttempts:
+			f.retried = append(f.retried, m)
+		case len(batch) == 1:
+			f.buried = append(f.buried, m)
 		default:
-			if m.Attempts >= maxAttempts && len(batch) == 1 {
-				out.Buried = append(out.Buried, m)
-				continue
-			}
-			if m.Attempts < maxAttempts { // else once more, alone, and no delivery is counted
-				m.Attempts++
-			}
-			out.Retried = append(out.Retried, m)
+			f.suspects = append(f.suspects, m)
 		}
 	}
-	return out
+	return f
 }
 
-// Run hands a batch over, and what is retried or held again, until all is settled or buried, or rounds are over. Nothing
-// waits for its delay. Entries at their last attempt go alone.
-func Run(ctx context.Context, h consumer.Handler, maxAttempts int64, rounds int, batch ...consumer.Message) Outcome {
-	if maxAttempts == 0 {
-		maxAttempts = 5
+// raised are the messages as their next delivery shows them.
+func raised(list []consumer.Message) []consumer.Message {
+	var out []consumer.Message
+	for _, m := range list {
+		m.Attempts++
+		out = append(out, m)
 	}
-	total := Outcome{Reasons: map[string]string{}}
-	take := func(o Outcome) (again []consumer.Message) {
-		total.Settled = append(total.Settled, o.Settled...)
-		total.Buried = append(total.Buried, o.Buried...)
-		for _, m := range o.Settled {
-			delete(total.Reasons, m.EntryID)
-		}
-		for id, reason := range o.Reasons {
-			total.Reasons[id] = reason
-		}
-		return append(o.Held, o.Retried...)
-	}
-	for range rounds {
-		var together, next []consumer.Message
-		for _, m := range batch {
-			if m.Attempts >= maxAttempts {
-				next = append(next, take(Once(ctx, h, maxAttempts, m))...)
-				continue
-			}
-			together = append(together, m)
-		}
-		if len(together) > 0 {
-			next = append(next, take(Once(ctx, h, maxAttempts, together...))...)
-		}
-		if batch = next; len(batch) == 0 {
-			return total
-		}
-	}
-	total.Retried, total.Exhausted = batch, true
-	return total
+	return out
 }

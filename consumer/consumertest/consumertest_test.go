@@ -49,7 +49,7 @@ func TestOnceSortsABatchByItsVerdicts(t *testing.T) {
 	}
 }
 
-func TestRunGoesOnUntilAllIsSettledOrBuried(t *testing.T) {
+func TestTrialGoesOnUntilAllIsSettledOrBuried(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	handler := func(_ context.Context, batch []consumer.Message) []consumer.Verdict {
@@ -66,14 +66,86 @@ func TestRunGoesOnUntilAllIsSettledOrBuried(t *testing.T) {
 		}
 		return out
 	}
-	out := consumertest.Run(t.Context(), handler, 3, 10, consumertest.Entry(1), consumertest.Entry(2, "bad", "1"))
-	if ids(out.Settled) != "1-0x2 " || ids(out.Buried) != "2-0x3 " || out.Exhausted || calls != 3 {
+	trial := consumertest.Trial{MaxAttempts: 3}
+	out := trial.Run(t.Context(), handler, consumertest.Entry(1), consumertest.Entry(2, "bad", "1"))
+	if ids(out.Settled) != "1-0x2 " || ids(out.Buried) != "2-0x3 " || len(out.Retried) != 0 || out.Failed != "" || calls != 3 {
 		t.Errorf("got %+v after %d calls", out, calls)
 	}
-	out = consumertest.Run(t.Context(), func(_ context.Context, batch []consumer.Message) []consumer.Verdict {
+	if out.Reasons["2-0"] != "sorry" || len(out.Reasons) != 1 {
+		t.Errorf("reasons %v", out.Reasons)
+	}
+	out = trial.Run(t.Context(), func(_ context.Context, batch []consumer.Message) []consumer.Verdict {
 		return []consumer.Verdict{consumer.Unavailable(errors.New("down"))}
-	}, 3, 10, consumertest.Entry(1))
-	if !out.Exhausted || len(out.Retried) != 1 || out.Retried[0].Attempts != 1 {
+	}, consumertest.Entry(1))
+	if ids(out.Retried) != "1-0x1 " {
 		t.Errorf("an outage: %+v", out)
 	}
+}
+
+func TestTrialFailsTheNthCommand(t *testing.T) {
+	t.Parallel()
+	handler := consumer.Each(func(_ context.Context, m consumer.Message) consumer.Verdict {
+		switch do, _ := m.Fields.Get("do"); {
+		case do == "retry" && m.Attempts == 1:
+			return consumer.Retry(0, errors.New("sorry"))
+		case do == "reject":
+			return consumer.Reject("bad")
+		}
+		return consumer.Ack()
+	})
+	batch := []consumer.Message{consumertest.Entry(1), consumertest.Entry(2, "do", "retry"), consumertest.Entry(3, "do", "reject")}
+	for _, c := range []struct {
+		trial                   consumertest.Trial
+		failed, settled, buried string
+	}{
+		{consumertest.Trial{}, "", "1-0x1 2-0x2 ", "3-0x1 "},
+		{consumertest.Trial{Fail: 1}, "read", "1-0x1 2-0x2 ", "3-0x1 "},
+		{consumertest.Trial{Fail: 1, ReplyLost: true}, "read", "1-0x2 2-0x2 ", "3-0x2 "},
+		{consumertest.Trial{Fail: 2}, "ack", "1-0x2 2-0x2 ", "3-0x2 "},
+		{consumertest.Trial{Fail: 2, ReplyLost: true}, "ack", "1-0x1 2-0x2 ", "3-0x2 "},
+		{consumertest.Trial{Fail: 3}, "delay", "1-0x1 2-0x2 ", "3-0x2 "},
+		{consumertest.Trial{Fail: 4}, "bury", "1-0x1 2-0x2 ", "3-0x2 "},
+		{consumertest.Trial{Fail: 4, ReplyLost: true}, "bury", "1-0x1 2-0x2 ", "3-0x1 "},
+		{consumertest.Trial{Fail: 5}, "claim", "1-0x1 2-0x2 ", "3-0x1 "},
+		{consumertest.Trial{Fail: 5, ReplyLost: true}, "claim", "1-0x1 2-0x3 ", "3-0x1 "},
+		{consumertest.Trial{Fail: 6}, "ack", "1-0x1 2-0x3 ", "3-0x1 "},
+		{consumertest.Trial{Fail: 7}, "", "1-0x1 2-0x2 ", "3-0x1 "},
+	} {
+		out := c.trial.Run(t.Context(), handler, batch...)
+		if out.Failed != c.failed || ids(out.Settled) != c.settled || ids(out.Buried) != c.buried || len(out.Retried)+len(out.Held) != 0 {
+			t.Errorf("%+v: %+v", c.trial, out)
+		}
+	}
+}
+
+func TestTrialBuriesWithoutTheHandlerWhatItsLastChanceKilled(t *testing.T) {
+	t.Parallel()
+	left := consumertest.Entry(1)
+	left.Attempts = 6
+	out := consumertest.Trial{}.Run(t.Context(), func(context.Context, []consumer.Message) []consumer.Verdict {
+		t.Error("handled")
+		return nil
+	}, left)
+	if ids(out.Buried) != "1-0x6 " || out.Reasons["1-0"] != "never settled" {
+		t.Errorf("got %+v", out)
+	}
+}
+
+// A handler that is safe to repeat has one effect an entry, whichever command fails.
+func ExampleTrial() {
+	for n := 1; ; n++ {
+		charged := map[string]int{} // by entry id, as a unique index would have it
+		out := consumertest.Trial{Fail: n, ReplyLost: true}.Run(context.Background(),
+			consumer.Each(func(_ context.Context, m consumer.Message) consumer.Verdict {
+				charged[m.EntryID] = 1
+				return consumer.Ack()
+			}), consumertest.Entry(1), consumertest.Entry(2))
+		if out.Failed == "" {
+			break
+		}
+		fmt.Printf("%s fails: %d charged, %d settled\n", out.Failed, len(charged), len(out.Settled))
+	}
+	// Output:
+	// read fails: 2 charged, 2 settled
+	// ack fails: 2 charged, 2 settled
 }
