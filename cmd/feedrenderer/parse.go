@@ -19,6 +19,7 @@ type commandLine struct {
 	Serve    serveCommand    `cmd:"" help:"Render streams into feeds, serve feeds to watchers, or both."`
 	Migrate  migrateCommand  `cmd:"" help:"Bring the database to this version's schema. Safe to run beside others."`
 	Append   appendCommand   `cmd:"" help:"Append an event to a game's stream and print its EVT id."`
+	Watch    watchCommand    `cmd:"" help:"Follow a game's feed in the terminal, or from a program."`
 	Mode     modeCommand     `cmd:"" help:"State the mode of a game whose opening was lost."`
 	Tenant   tenantCommand   `cmd:"" help:"Create, list, change and suspend tenants."`
 	Key      keyCommand      `cmd:"" help:"Create, list and revoke keys of a tenant."`
