@@ -19,11 +19,11 @@ type keyCommand struct {
 
 type keyCreateCommand struct {
 	DatabaseURL string `help:"Postgres with the lines."`
-	Role        string `help:"What it is for: watch, produce or operate, which includes both."`
 	Label       string `help:"What it is to be known by in lists."`
 	ExpiresIn   string `help:"How long it is good, such as 720h; by default until it is revoked."`
 
 	Tenant string `arg:"" help:"TENANT."`
+	Role   string `arg:"" help:"What it is for: watch, produce or operate, which includes both."`
 
 	id   feed.TenantID
 	role tenants.Role
@@ -36,7 +36,10 @@ const longestLife = 10 * 365 * 24 * time.Hour
 func (c *keyCreateCommand) check(f *faults) {
 	databaseURL(f, c.DatabaseURL)
 	c.id = tenantName(f, c.Tenant)
-	c.role = choice(f, "role", c.Role, map[string]tenants.Role{"watch": tenants.Watch, "produce": tenants.Produce, "operate": tenants.Operate})
+	var err error
+	if c.role, err = tenants.ParseRole(c.Role); err != nil {
+		f.add(err.Error())
+	}
 	if len(c.Label) > 100 {
 		f.flag("label", "%d bytes; want at most 100", len(c.Label))
 	}

@@ -21,9 +21,9 @@ type commandLine struct {
 	Append   appendCommand   `cmd:"" help:"Append an event to a game's stream and print its EVT id."`
 	Watch    watchCommand    `cmd:"" help:"Follow a game's feed in the terminal, or from a program."`
 	Mode     modeCommand     `cmd:"" help:"State the mode of a game whose opening was lost."`
+	Simulate simulateCommand `cmd:"" help:"Play whole games into the streams of some tenants."`
 	Tenant   tenantCommand   `cmd:"" help:"Create, list, change and suspend tenants."`
 	Key      keyCommand      `cmd:"" help:"Create, list and revoke keys of a tenant."`
-	Simulate simulateCommand `cmd:"" help:"Play whole games into the streams of some tenants."`
 	Demo     demoCommand     `cmd:"" help:"Run all of it on this machine: servers, renderers, web, games. Leaves nothing behind."`
 	Health   healthCommand   `cmd:"" help:"Ask a serve process of this machine whether it is ready; fails with its reasons."`
 	Version  versionCommand  `cmd:"" help:"Print the version."`

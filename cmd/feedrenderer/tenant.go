@@ -133,14 +133,14 @@ func change(ctx context.Context, p process, databaseURL string, id feed.TenantID
 }
 
 type tenantChangeCommand struct {
-	DatabaseURL string `help:"Postgres with the lines."`
-	WatchedBy   string `help:"Who may watch its games: anybody, or holders of its keys and tokens alone (keys)."`
-	Sockets     string `help:"Sockets and event streams open at a time."`
-	Joins       string `help:"Subscriptions a second."`
-	Requests    string `help:"Requests a second."`
-	Events      string `help:"Events appended over HTTP a second."`
-	Games       string `help:"Games that appending over HTTP may fill."`
-	EventBytes  string `help:"Bytes of names and values of one event."`
+	DatabaseURL   string `help:"Postgres with the lines."`
+	WatchedBy     string `help:"Who may watch its games: anybody, or holders of its keys and tokens alone (keys)."`
+	MaxSockets    string `help:"Sockets and event streams open at a time."`
+	MaxJoins      string `help:"Subscriptions a second."`
+	MaxRequests   string `help:"Requests a second."`
+	MaxEvents     string `help:"Events appended over HTTP a second."`
+	MaxGames      string `help:"Games that appending over HTTP may fill."`
+	MaxEventBytes string `help:"Bytes of names and values of one event."`
 
 	Tenant string `arg:"" help:"TENANT."`
 
@@ -160,12 +160,12 @@ func (c *tenantChangeCommand) check(f *faults) {
 		flag, text string
 		into       **int32
 	}{
-		{"sockets", c.Sockets, &l.Sockets},
-		{"joins", c.Joins, &l.Joins},
-		{"requests", c.Requests, &l.Requests},
-		{"events", c.Events, &l.Events},
-		{"games", c.Games, &l.Games},
-		{"event-bytes", c.EventBytes, &l.EventBytes},
+		{"max-sockets", c.MaxSockets, &l.Sockets},
+		{"max-joins", c.MaxJoins, &l.Joins},
+		{"max-requests", c.MaxRequests, &l.Requests},
+		{"max-events", c.MaxEvents, &l.Events},
+		{"max-games", c.MaxGames, &l.Games},
+		{"max-event-bytes", c.MaxEventBytes, &l.EventBytes},
 	} {
 		if limit.text != "" {
 			n := int32(integer(f, limit.flag, limit.text, 0, 1_000_000_000)) // #nosec G115 -- in range
