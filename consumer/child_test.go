@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,6 +144,23 @@ func (c *child) signal(sig os.Signal) {
 	if err := c.cmd.Process.Signal(sig); err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// freeze stops the child and waits until all its threads stand: on a busy machine they run on for a while after the signal.
+func (c *child) freeze() {
+	c.t.Helper()
+	c.signal(syscall.SIGSTOP)
+	eventually(c.t, func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", c.cmd.Process.Pid))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
+			text, err := os.ReadFile(path)
+			_, state, _ := strings.Cut(string(text), ") ")
+			return err != nil || !strings.HasPrefix(state, "T")
+		})
+	}, "the child has stopped")
 }
 
 func (c *child) signalIfAlive(sig os.Signal) { _ = c.cmd.Process.Signal(sig) }

@@ -1,10 +1,7 @@
 package consumer_test
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,40 +12,15 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/codemojex/feedrenderer/consumer"
-	"github.com/codemojex/feedrenderer/internal/servers"
 )
-
-// node is one server of a cluster.
-type node struct {
-	port   int
-	child  *servers.Child
-	client valkey.Client
-}
-
-func (n *node) do(args ...string) (string, error) {
-	m, err := n.client.Do(context.Background(), n.client.B().Arbitrary(args...).Build()).ToMessage()
-	if err != nil {
-		return "", err
-	}
-	if m.IsInt64() {
-		v, err := m.AsInt64()
-		return fmt.Sprint(v), err
-	}
-	return m.ToString()
-}
 
 // startCluster starts three primaries and a replica of each, which fail over after about a second.
 func startCluster(t *testing.T) []*node {
 	t.Helper()
-	path, err := exec.LookPath("valkey-server")
-	if err != nil {
-		if path, err = exec.LookPath("redis-server"); err != nil {
-			t.Fatal("neither valkey-server nor redis-server in PATH: `make setup` installs it")
-		}
-	}
 	nodes := make([]*node, 6)
 	for i := range nodes {
-		nodes[i] = startNode(t, path)
+		nodes[i] = startNode(t, "valkey-server", nil, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+			"--repl-diskless-sync-delay", "0", "--cluster-replica-validity-factor", "0")
 	}
 	must := func(n *node, args ...string) string {
 		t.Helper()
@@ -85,73 +57,6 @@ func startCluster(t *testing.T) []*node {
 		return true
 	}, "the cluster is up")
 	return nodes
-}
-
-func startNode(t *testing.T, path string) *node {
-	t.Helper()
-	for range 20 {
-		port := freePort(t)
-		dir := t.TempDir()
-		cmd := exec.Command(path, "--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--dir", dir, "--save", "",
-			"--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0",
-			"--cluster-replica-validity-factor", "0", "--logfile", dir+"/log")
-		child, err := servers.StartChild(cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := &node{port: port, child: child}
-		opt := valkey.ClientOption{InitAddress: []string{fmt.Sprint("127.0.0.1:", port)}, ForceSingleClient: true, DisableCache: true}
-		for start := time.Now(); n.client == nil && time.Since(start) < patience; {
-			select {
-			case <-child.Ended(): // the port was taken
-				start = time.Time{}
-				continue
-			default:
-			}
-			client, err := valkey.NewClient(opt)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			n.client = client
-		}
-		if n.client == nil {
-			continue
-		}
-		t.Cleanup(func() {
-			n.client.Close()
-			if err := child.Stop(5 * time.Second); err != nil {
-				t.Error(err)
-			}
-		})
-		return n
-	}
-	t.Fatal("no port for a cluster node")
-	return nil
-}
-
-// freePort finds one whose cluster bus, 10000 above, is free too.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		_ = l.Close()
-		if port > 55_000 {
-			port -= 20_000
-		}
-		bus, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port+10_000))
-		if err != nil {
-			continue
-		}
-		_ = bus.Close()
-		return port
-	}
-	t.Fatal("no free port")
-	return 0
 }
 
 // In a cluster each read asks for one hash slot; a failover under load loses nothing that the cluster kept.
@@ -201,8 +106,10 @@ func failover(t *testing.T) {
 	var mu sync.Mutex
 	var ids []string
 	add := func() {
+		ctx, cancel := bounded()
+		defer cancel()
 		for _, key := range streams {
-			id, err := client.Do(context.Background(), client.B().Xadd().Key(key).Id("*").FieldValue().FieldValue("n", "1").Build()).ToString()
+			id, err := client.Do(ctx, client.B().Xadd().Key(key).Id("*").FieldValue().FieldValue("n", "1").Build()).ToString()
 			if err == nil {
 				mu.Lock()
 				ids = append(ids, key+" "+id)
@@ -265,7 +172,9 @@ func replicated(primary, replica *node) bool {
 }
 
 func pendingIn(client valkey.Client, key string) (int64, error) {
-	parts, err := client.Do(context.Background(), client.B().Xpending().Key(key).Group("g").Build()).ToArray()
+	ctx, cancel := bounded()
+	defer cancel()
+	parts, err := client.Do(ctx, client.B().Xpending().Key(key).Group("g").Build()).ToArray()
 	if err != nil || len(parts) == 0 {
 		return 0, err
 	}

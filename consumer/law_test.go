@@ -3,6 +3,8 @@ package consumer_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -276,4 +278,29 @@ func TestReaderLaw(t *testing.T) {
 			t.Errorf("acked %d, handed back %d of %d", st.Acked, st.HandedBack, len(r.pending()))
 		}
 	})
+}
+
+// sourceWith names the first file of the package, tests aside, that holds a word in any case; "" if none does.
+func sourceWith(t testing.TB, word string) string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			code, _, _ := strings.Cut(line, "//")
+			if strings.Contains(strings.ToUpper(code), "XGROUP") && strings.Contains(strings.ToUpper(code), word) || strings.Contains(strings.ToUpper(code), "XGROUP"+word) {
+				return f
+			}
+		}
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -292,6 +293,44 @@ func TestPoison(t *testing.T) {
 			t.Errorf("record id %q", o.RecordID)
 		}
 	})
+}
+
+// A process that handles an entry and dies of it must not take its neighbours along.
+func TestAnEntryThatKillsTheProcessBecomesADeadLetterAndItsNeighboursSettle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.group()
+	var ids []string
+	for i := range 20 {
+		ids = append(ids, r.add("n", fmt.Sprint(i)))
+	}
+	killer := r.add("kill", "1")
+	for i := range 20 {
+		ids = append(ids, r.add("n", fmt.Sprint(20+i)))
+	}
+	for range 12 {
+		if len(r.pending()) == 0 && len(r.deadLetters()) > 0 {
+			break
+		}
+		c := r.child(orders{Name: "a", Do: "die"})
+		eventually(t, func() bool {
+			select {
+			case <-c.ended:
+				return true
+			default:
+				return len(r.deadLetters()) == 1 && len(r.pending()) == 0
+			}
+		}, "it dies, or is done")
+		c.signalIfAlive(syscall.SIGKILL)
+		<-c.ended
+	}
+	letters := r.deadLetters()
+	if len(letters) != 1 || letters[0].EntryID != killer || !strings.Contains(letters[0].Reason, "never settled") {
+		t.Fatalf("dead letters %+v", letters)
+	}
+	if n := len(r.pending()); n != 0 {
+		t.Errorf("%d pending of %d", n, len(ids)+1)
+	}
 }
 
 func pairs(flat []string) consumer.Fields {

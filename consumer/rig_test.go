@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +36,8 @@ const (
 // rig is a stream and a group of one test alone, and a plain client to look at them with.
 type rig struct {
 	t      testing.TB
-	url    string
+	url    string              // of the server; "" where the test gave options
+	opt    valkey.ClientOption // of its consumers
 	client valkey.Client
 	stream string
 	logs   *logs
@@ -50,16 +49,24 @@ func newRig(t testing.TB) *rig { return rigAt(t, serverstest.Valkey(t)) }
 
 func rigAt(t testing.TB, url string) *rig {
 	t.Helper()
-	opt := options(t, url)
-	opt.ForceSingleClient = true
-	opt.DisableCache = true
-	client, err := valkey.NewClient(opt)
+	r := rigWith(t, options(t, url))
+	r.url = url
+	return r
+}
+
+func rigWith(t testing.TB, opt valkey.ClientOption) *rig {
+	t.Helper()
+	plain := opt
+	plain.ForceSingleClient = true
+	plain.DisableCache = true
+	plain.AlwaysRESP2 = false
+	client, err := valkey.NewClient(plain)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
 	stream := fmt.Sprintf("orders:{t%d}:%d", time.Now().UnixNano(), rigs.Add(1))
-	return &rig{t: t, url: url, client: client, stream: stream, logs: &logs{}}
+	return &rig{t: t, opt: opt, client: client, stream: stream, logs: &logs{}}
 }
 
 func options(t testing.TB, url string) valkey.ClientOption {
@@ -74,7 +81,7 @@ func options(t testing.TB, url string) valkey.ClientOption {
 // config is that of a consumer named a which acknowledges everything, at test speed.
 func (r *rig) config(change ...func(*consumer.Config)) consumer.Config {
 	cfg := consumer.Config{
-		Options: options(r.t, r.url), Group: "g", Name: "a", Start: consumer.StartHead, Streams: []string{r.stream},
+		Options: r.opt, Group: "g", Name: "a", Start: consumer.StartHead, Streams: []string{r.stream},
 		MinIdle: minIdle, Beat: beat, Block: 50 * time.Millisecond, Backoff: 30 * time.Millisecond,
 		NameTTL:   nameTTL,
 		NameLease: func(name string) string { return r.stream + ":name:" + name },
@@ -113,7 +120,8 @@ func (r *rig) start(change ...func(*consumer.Config)) *running {
 	r.t.Cleanup(func() {
 		run.stop()
 		if r.t.Failed() {
-			r.t.Logf("stats: %+v\nlog:\n%s", c.Stats(), r.logs)
+			pending, err := r.do("XPENDING", r.stream, "g", "-", "+", "20").ToAny()
+			r.t.Logf("stats: %+v\npending: %v %v\nlog:\n%s", c.Stats(), pending, err, r.logs)
 		}
 	})
 	return run
@@ -160,23 +168,32 @@ func (r *rig) addTo(stream string, fields ...string) string {
 	for i := 0; i < len(fields); i += 2 {
 		cmd = cmd.FieldValue(fields[i], fields[i+1])
 	}
-	id, err := r.client.Do(context.Background(), cmd.Build()).ToString()
+	ctx, cancel := bounded()
+	defer cancel()
+	id, err := r.client.Do(ctx, cmd.Build()).ToString()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return id
 }
 
+// bounded is the context of one command of a test: a client retries what only reads for as long as its context lets it.
+func bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), patience)
+}
+
 // addMany appends n entries with n = 0, 1, ... and returns their ids.
 func (r *rig) addMany(n int) []string {
 	r.t.Helper()
 	ids := make([]string, 0, n)
+	ctx, cancel := bounded()
+	defer cancel()
 	for from := 0; from < n; from += 500 {
 		var cmds []valkey.Completed
 		for i := from; i < min(n, from+500); i++ {
 			cmds = append(cmds, r.client.B().Xadd().Key(r.stream).Id("*").FieldValue().FieldValue("n", fmt.Sprint(i)).Build())
 		}
-		for _, res := range r.client.DoMulti(context.Background(), cmds...) {
+		for _, res := range r.client.DoMulti(ctx, cmds...) {
 			id, err := res.ToString()
 			if err != nil {
 				r.t.Fatal(err)
@@ -189,7 +206,9 @@ func (r *rig) addMany(n int) []string {
 
 // do sends any command.
 func (r *rig) do(args ...string) valkey.ValkeyResult {
-	return r.client.Do(context.Background(), r.client.B().Arbitrary(args...).Build())
+	ctx, cancel := bounded()
+	defer cancel()
+	return r.client.Do(ctx, r.client.B().Arbitrary(args...).Build())
 }
 
 func (r *rig) must(args ...string) valkey.ValkeyMessage {
@@ -208,49 +227,6 @@ func (r *rig) group() { r.must("XGROUP", "CREATE", r.stream, "g", "0", "MKSTREAM
 func (r *rig) readAs(name string, n int) {
 	r.t.Helper()
 	r.must("XREADGROUP", "GROUP", "g", name, "COUNT", fmt.Sprint(n), "STREAMS", r.stream, ">")
-}
-
-// row is one row of the pending list.
-type row struct {
-	id, owner string
-	idle      time.Duration
-	attempts  int64
-}
-
-func (r *rig) pending() []row {
-	r.t.Helper()
-	res := r.do("XPENDING", r.stream, "g", "-", "+", "100000")
-	list, err := res.ToArray()
-	if err != nil {
-		if strings.HasPrefix(err.Error(), "NOGROUP") {
-			return nil
-		}
-		r.t.Fatal(err)
-	}
-	out := make([]row, len(list))
-	for i := range list {
-		v, err := list[i].ToArray()
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		ms, _ := v[2].AsInt64()
-		out[i].id, _ = v[0].ToString()
-		out[i].owner, _ = v[1].ToString()
-		out[i].idle = time.Duration(ms) * time.Millisecond
-		out[i].attempts, _ = v[3].AsInt64()
-	}
-	return out
-}
-
-func (r *rig) letters() *consumer.DeadLetters { return consumer.NewDeadLetters(r.client, r.config()) }
-
-func (r *rig) deadLetters() []consumer.DeadLetter {
-	r.t.Helper()
-	list, err := r.letters().List(context.Background(), r.stream, "", 10_000)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return list
 }
 
 // settled waits until n entries were acknowledged or became dead letters and nothing is pending.
@@ -282,71 +258,6 @@ func within(t testing.TB, d time.Duration, cond func() bool, format string, args
 	}
 }
 
-// groups names the groups of the stream.
-func (r *rig) groups() string {
-	list, err := r.do("XINFO", "GROUPS", r.stream).ToArray()
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for i := range list {
-		g, err := list[i].AsMap()
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		name := g["name"]
-		text, _ := name.ToString()
-		names = append(names, text)
-	}
-	return strings.Join(names, " ")
-}
-
-// sourceWith names the first file of the package, tests aside, that holds a word in any case; "" if none does.
-func sourceWith(t testing.TB, word string) string {
-	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if strings.HasSuffix(f, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			code, _, _ := strings.Cut(line, "//")
-			if strings.Contains(strings.ToUpper(code), "XGROUP") && strings.Contains(strings.ToUpper(code), word) || strings.Contains(strings.ToUpper(code), "XGROUP"+word) {
-				return f
-			}
-		}
-	}
-	return ""
-}
-
-// names lists the consumers of the group, sorted.
-func (r *rig) names() []string {
-	r.t.Helper()
-	list, err := r.do("XINFO", "CONSUMERS", r.stream, "g").ToArray()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	var names []string
-	for i := range list {
-		c, err := list[i].AsMap()
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		name := c["name"]
-		text, _ := name.ToString()
-		names = append(names, text)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // age makes pending entries look idle for so long, their owners and counts kept.
 func (r *rig) age(ids []string, idle time.Duration) {
 	r.t.Helper()
@@ -357,16 +268,6 @@ func (r *rig) age(ids []string, idle time.Duration) {
 	for _, id := range ids {
 		r.must("XCLAIM", r.stream, "g", owner[id], "0", id, "IDLE", fmt.Sprint(idle.Milliseconds()), "JUSTID")
 	}
-}
-
-// connections counts the connections of a client name to the server.
-func (r *rig) connections(name string) (n int) {
-	r.t.Helper()
-	text, err := r.do("CLIENT", "LIST").ToString()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return strings.Count(text, " name="+name+" ")
 }
 
 // receive takes one value from a channel, or its end, and does not wait for ever.

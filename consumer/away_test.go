@@ -2,12 +2,9 @@ package consumer_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -264,124 +261,4 @@ func TestTheGroupOrTheServerGoesAway(t *testing.T) {
 		down.Store(false)
 		r.settled(c, 4)
 	})
-}
-
-// Names, and what they are held by.
-func TestNames(t *testing.T) {
-	t.Parallel()
-
-	t.Run("ALiveTwinIsRefused", func(t *testing.T) {
-		t.Parallel()
-		r := newRig(t)
-		a := r.start()
-		eventually(t, func() bool { return a.Stats().Name == "a" }, "it runs")
-		twin, err := consumer.New(r.config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		if err := twin.Run(ctx); !errors.Is(err, consumer.ErrNameTaken) {
-			t.Errorf("got %v", err)
-		}
-	})
-
-	t.Run("ARestartAfterAKillTakesTheNameOverWithinItsTTL", func(t *testing.T) {
-		t.Parallel()
-		r := newRig(t)
-		id := r.add()
-		a := r.child(orders{Name: "a", Do: "hang", MinIdle: time.Hour})
-		a.next()
-		a.kill()
-		killed := time.Now()
-		var s seen
-		c := r.start(s.acking(), func(cfg *consumer.Config) { cfg.MinIdle = time.Hour })
-		r.settled(c, 1)
-		if took := time.Since(killed); took > nameTTL+2*time.Second || s.ids()[0] != id {
-			t.Errorf("took %s", took)
-		}
-	})
-
-	t.Run("DefaultNamesAreTheLowestFreeSlots", func(t *testing.T) {
-		t.Parallel()
-		r := newRig(t)
-		start := func() *running {
-			c := r.start(named(""))
-			eventually(t, func() bool { return c.Stats().Name != "" }, "it has a name")
-			return c
-		}
-		a, b := start(), start()
-		if x, y := a.Stats().Name, b.Stats().Name; !strings.HasSuffix(x, "-0") || !strings.HasSuffix(y, "-1") {
-			t.Errorf("names %s and %s", x, y)
-		}
-		a.stop()
-		if name := start().Stats().Name; !strings.HasSuffix(name, "-0") {
-			t.Errorf("name %s", name)
-		}
-	})
-
-	t.Run("WhoLosesADefaultNameTakesAnother", func(t *testing.T) {
-		t.Parallel()
-		r := newRig(t)
-		c := r.start(named(""))
-		eventually(t, func() bool { return c.Stats().Name != "" }, "it has a name")
-		r.must("SET", r.stream+":name:"+c.Stats().Name, "somebody else")
-		eventually(t, func() bool { return strings.HasSuffix(c.Stats().Name, "-1") }, "it has another")
-		r.add()
-		r.settled(c, 1)
-	})
-
-	t.Run("WhoLosesAGivenNameEnds", func(t *testing.T) {
-		t.Parallel()
-		r := newRig(t)
-		c, err := consumer.New(r.config())
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan error, 1)
-		go func() { done <- c.Run(context.Background()) }()
-		eventually(t, func() bool { return c.Stats().Name == "a" }, "it runs")
-		r.must("SET", r.stream+":name:a", "somebody else")
-		if err := receive(t, done); !errors.Is(err, consumer.ErrNameTaken) {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
-// A process that handles an entry and dies of it must not take its neighbours along.
-func TestAnEntryThatKillsTheProcessBecomesADeadLetterAndItsNeighboursSettle(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.group()
-	var ids []string
-	for i := range 20 {
-		ids = append(ids, r.add("n", fmt.Sprint(i)))
-	}
-	killer := r.add("kill", "1")
-	for i := range 20 {
-		ids = append(ids, r.add("n", fmt.Sprint(20+i)))
-	}
-	for range 12 {
-		if len(r.pending()) == 0 && len(r.deadLetters()) > 0 {
-			break
-		}
-		c := r.child(orders{Name: "a", Do: "die"})
-		eventually(t, func() bool {
-			select {
-			case <-c.ended:
-				return true
-			default:
-				return len(r.deadLetters()) == 1 && len(r.pending()) == 0
-			}
-		}, "it dies, or is done")
-		c.signalIfAlive(syscall.SIGKILL)
-		<-c.ended
-	}
-	letters := r.deadLetters()
-	if len(letters) != 1 || letters[0].EntryID != killer || !strings.Contains(letters[0].Reason, "never settled") {
-		t.Fatalf("dead letters %+v", letters)
-	}
-	if n := len(r.pending()); n != 0 {
-		t.Errorf("%d pending of %d", n, len(ids)+1)
-	}
 }
