@@ -1,7 +1,6 @@
 package web
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/codemojex/feedrenderer/feed"
@@ -11,6 +10,7 @@ import (
 func TestLive(t *testing.T) {
 	t.Parallel()
 
+	// Case 32.
 	t.Run("ASnapshotComesFirstThenWhatIsCommittedAfterIt", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
@@ -85,6 +85,7 @@ func TestLive(t *testing.T) {
 		equal(t, w.next().Code, errNotFound)
 	})
 
+	// Case 36.
 	t.Run("FiveGamesShareASocketAndResumeOnTheNext", func(t *testing.T) {
 		t.Parallel()
 		games := []feed.GameID{"a", "b", "c", "d", "e"}
@@ -123,6 +124,7 @@ func TestLive(t *testing.T) {
 		}
 	})
 
+	// Case 34.
 	t.Run("NoLineIsSentAgainToOneWhoResumesFiveTimes", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
@@ -146,6 +148,7 @@ func TestLive(t *testing.T) {
 		}
 	})
 
+	// Case 35, over a socket.
 	t.Run("ACursorThatLeadsNowhereIsResetAndFollowedByASnapshot", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
@@ -189,6 +192,7 @@ func TestLive(t *testing.T) {
 		equal(t, texts(w.next().Lines), []string{"live"})
 	})
 
+	// Case 33.
 	t.Run("OneWhoWasAwayForTwentyThousandChangesGetsAFreshSnapshotOrTheTail", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
@@ -311,87 +315,4 @@ func TestLive(t *testing.T) {
 			t.Errorf("%d queries for 50 who resume", n)
 		}
 	})
-}
-
-func TestHandOff(t *testing.T) {
-	t.Parallel()
-	for _, drop := range []float64{0.05, 0.3} {
-		m := newModel(acme)
-		m.drop, m.shuffle = drop, true
-		sites := []*site{serve(t, m, nil), serve(t, m, nil)}
-		handOff(t, m, sites, 100, 600)
-	}
-}
-
-// handOff lets watchers join at any moment while lines commit, one in ten a revision, and compares what each has in the
-// end with the table.
-func handOff(t *testing.T, m *model, sites []*site, watchers, lines int) {
-	t.Helper()
-	type end struct {
-		state *watch.State
-		dup   int
-	}
-	ends := make(chan end, watchers)
-	start := make([]chan struct{}, watchers)
-	for i := range watchers {
-		start[i] = make(chan struct{})
-		go func() {
-			<-start[i]
-			state := &watch.State{Game: acme.Game}
-			dup := 0
-			defer func() { ends <- end{state, dup} }()
-			conn, err := watch.Dial(t.Context(), sites[i%len(sites)].liveURL("acme"))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer func() { _ = conn.CloseNow() }()
-			if err := conn.Subscribe(t.Context(), acme.Game, feed.Cursor{}, 500); err != nil {
-				t.Error(err)
-				return
-			}
-			held := map[feed.ID]int64{}
-			for state.Cursor.Ver < int64(lines) {
-				f, err := conn.Read(t.Context())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for _, line := range f.Lines {
-					if f.T == "lines" && line.Ver <= held[line.Evt] {
-						dup++
-					}
-					held[line.Evt] = max(held[line.Evt], line.Ver)
-				}
-				if state.Apply(f) {
-					t.Errorf("gap: at %d got a frame from %d", state.Cursor.Ver, f.From)
-					return
-				}
-			}
-		}()
-	}
-	for i := range lines {
-		if i*watchers/lines != (i-1)*watchers/lines || i == 0 {
-			close(start[i*watchers/lines])
-		}
-		n := i
-		if i%10 == 9 {
-			n = i / 2
-		}
-		m.say(acme, evt(n), text(i))
-	}
-	m.mu.Lock()
-	want, _ := m.games[acme].newest(500)
-	m.mu.Unlock()
-	for range watchers {
-		e := <-ends
-		if e.dup > 0 {
-			t.Errorf("%d lines came twice", e.dup)
-		}
-		got := e.state.Lines[:min(len(e.state.Lines), 500)]
-		if !slices.EqualFunc(got, want, func(a, b feed.View) bool { return a.Evt == b.Evt && a.Ver == b.Ver && a.Text == b.Text }) {
-			t.Errorf("an end state differs from the table")
-		}
-	}
-	m.ringing.Wait()
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -258,110 +257,15 @@ func TestOnRealServers(t *testing.T) {
 	})
 }
 
-// TestHandOffOnRealServers lets writers and watchers meet at random while every subscription is broken again and again.
-func TestHandOffOnRealServers(t *testing.T) {
-	t.Parallel()
-	const writers, batches, watchers = 4, 24, 40
-	server := serverstest.OwnValkey(t)
-	key := feed.GameKey{Tenant: "handoff", Game: "g1"}
-	r := newReal(t, serverstest.Database(t), server.URL, key.Tenant)
-	sites := []*site{r.serve(), r.serve(), r.serve()}
-	r.must(opened(key, evt(0), feed.ModeClassic))
+// soon is how long lines may take to flow again. Two seconds are promised; a busy machine gets five times that, and the
+// figure is logged.
+const soon = 10 * time.Second
 
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var mu sync.Mutex // guards reached
-	reached := map[int]*watch.State{}
-	var watching sync.WaitGroup
-	for i := range watchers {
-		begin := time.Duration(i) * 20 * time.Millisecond
-		client := watch.New(watch.Config{
-			URLs:  []string{sites[i%3].liveURL("handoff"), sites[(i+1)%3].liveURL("handoff")},
-			Games: []watch.Game{{ID: "g1", Limit: 500}},
-			OnFrame: func(state *watch.State, _ watch.Frame) {
-				mu.Lock()
-				defer mu.Unlock()
-				held := *state
-				held.Lines = slices.Clone(state.Lines)
-				reached[i] = &held
-			},
-		})
-		watching.Go(func() {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(begin):
-			}
-			if err := client.Run(ctx); !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		})
-	}
-	watching.Go(func() {
-		killing := time.NewTicker(300 * time.Millisecond)
-		defer killing.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-killing.C:
-				if err := r.client.Do(ctx, r.client.B().Arbitrary("CLIENT", "KILL", "TYPE", "pubsub").Build()).Error(); err != nil && ctx.Err() == nil {
-					t.Error(err)
-				}
-			}
-		}
-	})
-	var writing sync.WaitGroup
-	for w := range writers {
-		writing.Go(func() {
-			for n := range batches {
-				id := evt(1 + w + writers*n*2)
-				lines := []feed.Line{notice(key, id, fmt.Sprintf("%d/%d", w, n))}
-				if n%3 == 2 { // a revision of one before
-					lines = append(lines, amend(key, id+writers, evt(1+w+writers*(n-1)*2), feed.Amendment{Text: fmt.Sprintf("%d/%d revised", w, n)}))
-				}
-				if n%5 == 4 { // a redelivery
-					lines = append(lines, notice(key, evt(1+w+writers*(n-2)*2), "again"))
-				}
-				r.must(lines...)
-			}
-		})
-	}
-	writing.Wait()
-	head, err := r.reader.Head(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := r.reader.Page(t.Context(), key, timeline.PageQuery{Limit: 500})
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "every watcher has come to the last version", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		n := 0
-		for _, state := range reached {
-			if state.Cursor == head.Cursor {
-				n++
-			}
-		}
-		return n == watchers
-	})
-	stop()
-	watching.Wait()
-	equal(t, len(page.Lines), writers*batches+1)
-	for i, state := range reached {
-		if !slices.EqualFunc(state.Lines, page.Lines, func(a, b feed.View) bool {
-			return a.Evt == b.Evt && a.Ver == b.Ver && a.Text == b.Text && a.State == b.State
-		}) {
-			t.Errorf("watcher %d differs from the table", i)
-		}
-	}
-}
-
-// TestRestarts lets Valkey, then Postgres, go away and come back while watchers watch: nobody reloads, nothing is lost.
+// TestRestarts lets Valkey, then Postgres, go away and come back while two hundred watch: nobody reloads, and nothing is
+// lost.
 func TestRestarts(t *testing.T) {
 	t.Parallel()
+	const watchers = 200
 	vk, pg := serverstest.OwnValkey(t), serverstest.OwnPostgres(t)
 	if err := migrations.Up(t.Context(), pg.URL); err != nil {
 		t.Fatal(err)
@@ -370,38 +274,111 @@ func TestRestarts(t *testing.T) {
 	r := newReal(t, pg.URL, vk.URL, key.Tenant)
 	s := r.serve()
 	r.must(opened(key, evt(0), feed.ModeClassic))
-	w := s.dial(t, "restarts")
-	w.sub("g1", feed.Cursor{}, 0)
-	state := watch.State{Game: "g1"}
-	state.Apply(w.next())
-	sees := func(n int, what string, start time.Time) {
-		t.Helper()
-		for len(state.Lines) < n {
-			if f := w.next(); state.Apply(f) || f.T == "reset" || f.T == "snap" {
-				t.Fatalf("after %s: %+v", what, f)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	defer cancel()
+	end := make(chan struct{})
+	var last feed.Cursor // set when end is closed
+	var crowd [watchers]*joined
+	var watching sync.WaitGroup
+	for i := range crowd {
+		crowd[i] = &joined{game: key.Game, held: map[feed.ID]int64{}}
+		watching.Go(func() {
+			if err := crowd[i].watch(ctx, s.liveURL("restarts"), end, &last); err != nil {
+				t.Errorf("watcher %d: %v", i, err)
 			}
+		})
+	}
+	eventually(t, "all watch", func() bool { return s.watching(key) == watchers })
+	one := s.dial(t, "restarts")
+	one.sub("g1", feed.Cursor{}, 0)
+	at := one.next()
+
+	back := func(server, text string, n int) {
+		t.Helper()
+		start := time.Now()
+		eventually(t, "a line is committed after the return of "+server, func() bool { return r.apply(notice(key, evt(n), text)) == nil })
+		for f := at; len(f.Lines) == 0 || f.Lines[len(f.Lines)-1].Text != text; {
+			f = one.next()
 		}
-		t.Logf("lines flow %v after %s", time.Since(start), what)
+		t.Logf("lines flow %v after the return of %s", time.Since(start), server)
+		if took := time.Since(start); took > soon {
+			t.Errorf("lines flow only %v after the return of %s", took, server)
+		}
 	}
 	if err := vk.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	back := time.Now()
-	eventually(t, "the doorbell rings again", func() bool { return r.apply(notice(key, evt(1), "after valkey")) == nil })
-	sees(2, "the return of Valkey", back)
+	back("Valkey", "after valkey", 1)
 
 	if err := pg.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	late := s.dial(t, "restarts")
-	late.sub("g1", state.Cursor, 0)
+	late := s.dial(t, "restarts") // is answered from memory, or when that is possible
+	late.sub("g1", feed.Cursor{Epoch: at.Epoch, Ver: at.To}, 0)
 	if err := pg.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	back = time.Now()
-	eventually(t, "the table takes lines again", func() bool { return r.apply(notice(key, evt(2), "after postgres")) == nil })
-	sees(3, "the return of Postgres", back)
+	back("Postgres", "after postgres", 2)
 	if f := late.next(); f.T != "delta" {
 		t.Errorf("one who came meanwhile got %+v", f)
+	}
+
+	page, err := r.reader.Page(ctx, key, timeline.PageQuery{Limit: maxLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last = page.Cursor
+	close(end)
+	watching.Wait()
+	for i, w := range crowd {
+		if w.gaps > 0 || w.twice > 0 || w.snaps != 1 || !slices.EqualFunc(w.state.Lines, page.Lines, sameLine) {
+			t.Errorf("watcher %d: %d gaps, %d lines twice, %d snapshots, %d lines", i, w.gaps, w.twice, w.snaps, len(w.state.Lines))
+		}
+	}
+}
+
+// watching is how many the hub of a game counts.
+func (s *site) watching(key feed.GameKey) int {
+	for _, h := range s.hubs.open() {
+		if h.key == key {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.watchers()
+		}
+	}
+	return 0
+}
+
+// TestPaging is case 41: late lines are inserted while somebody pages through history, and no page repeats or skips a
+// line that was there at the start.
+func TestPaging(t *testing.T) {
+	t.Parallel()
+	key := feed.GameKey{Tenant: "paging", Game: "g1"}
+	r := newReal(t, serverstest.Database(t), serverstest.Valkey(t), key.Tenant)
+	s := r.serve()
+	lines := []feed.Line{opened(key, evt(0), feed.ModeClassic)}
+	for i := range 60 {
+		lines = append(lines, notice(key, evt(10+10*i), text(i)))
+	}
+	r.must(lines...)
+	seen := map[feed.ID]int{}
+	query := "?limit=7"
+	for n := 0; ; n++ {
+		_, body := s.get(t, "/v1/tenants/paging/games/g1/timeline"+query)
+		page := decodePage(t, body)
+		for _, line := range page.Lines {
+			seen[line.Evt]++
+		}
+		if !page.More {
+			break
+		}
+		query = "?limit=7&before=" + page.Lines[len(page.Lines)-1].Evt.String()
+		r.must(notice(key, evt(15+10*n), "late"), notice(key, evt(1000+n), "new"), notice(key, evt(595-10*n), "late above"))
+	}
+	for _, line := range lines {
+		if seen[line.Evt] != 1 {
+			t.Errorf("%s was seen %d times", line.Evt, seen[line.Evt])
+		}
 	}
 }

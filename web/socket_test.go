@@ -1,11 +1,14 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +22,7 @@ import (
 func TestSocket(t *testing.T) {
 	t.Parallel()
 
+	// Case 42.
 	t.Run("AnUpgradeThatAcceptsGzipIsUpgraded", func(t *testing.T) {
 		t.Parallel()
 		s := serve(t, newModel(acme), nil)
@@ -124,6 +128,7 @@ func TestSocket(t *testing.T) {
 		equal(t, w.until(func(f watch.Frame) bool { return f.T == "err" }).Code, errTooMany)
 	})
 
+	// Case 38.
 	t.Run("ACancelledRequestOfTheSamePageLeavesTheSocketAlone", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
@@ -158,6 +163,32 @@ func TestSocket(t *testing.T) {
 		_ = conn.CloseNow()
 	})
 
+	// Case 39, at a hundredth of the time.
+	t.Run("AnIdleWatcherBehindAProxyThatCutsIsKeptAlive", func(t *testing.T) {
+		t.Parallel()
+		s := serve(t, newModel(acme), func(c *Config) { c.Times.Tick = 100 * time.Millisecond })
+		proxy := cuttingProxy(t, s.http.Listener.Addr().String(), 600*time.Millisecond)
+		conn, err := watch.Dial(t.Context(), "ws://"+proxy+"/v1/tenants/acme/live")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.CloseNow() }()
+		answer, err := http.Get("http://" + proxy + "/v1/tenants/acme/games/g1/stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		stream := &events{t, bufio.NewReader(answer.Body)}
+		for range 30 {
+			if f, err := conn.Read(t.Context()); err != nil || f.T != "tick" {
+				t.Fatalf("got %+v, %v", f, err)
+			}
+			if _, err := stream.r.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+
 	t.Run("TicksComeWithoutBeingAskedFor", func(t *testing.T) {
 		t.Parallel()
 		w := serve(t, newModel(acme), nil).dial(t, "acme")
@@ -190,7 +221,7 @@ func TestSocket(t *testing.T) {
 	})
 }
 
-// TestConnectingAndClosingLeavesNothing counts goroutines, so it runs beside no other test.
+// TestConnectingAndClosingLeavesNothing is case 40. It counts goroutines, so it runs beside no other test.
 func TestConnectingAndClosingLeavesNothing(t *testing.T) {
 	m := newModel(acme)
 	s := serve(t, m, func(c *Config) { c.Times.Linger = time.Millisecond })
@@ -205,6 +236,55 @@ func TestConnectingAndClosingLeavesNothing(t *testing.T) {
 	eventually(t, "the hub is gone", func() bool { return len(s.hubs.open()) == 0 })
 	s.http.CloseClientConnections()
 	eventually(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before+5 })
+}
+
+// cuttingProxy passes bytes on and cuts connections that carry none for a while. It gives its address.
+func cuttingProxy(t *testing.T, to string, idle time.Duration) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var passing sync.WaitGroup
+	var open sync.Map
+	t.Cleanup(func() {
+		_ = listener.Close()
+		open.Range(func(conn, _ any) bool { return conn.(net.Conn).Close() != nil || true })
+		passing.Wait()
+	})
+	passing.Go(func() {
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			open.Store(in, true)
+			open.Store(out, true)
+			cut := time.AfterFunc(idle, func() { _, _ = in.Close(), out.Close() })
+			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+				passing.Go(func() {
+					buffer := make([]byte, 4096)
+					for {
+						n, err := pair[0].Read(buffer)
+						if err == nil {
+							cut.Reset(idle)
+							_, err = pair[1].Write(buffer[:n])
+						}
+						if err != nil {
+							_, _ = in.Close(), out.Close()
+							return
+						}
+					}
+				})
+			}
+		}
+	})
+	return listener.Addr().String()
 }
 
 // upgrade dials with headers of its own.
@@ -246,6 +326,7 @@ func (s *site) polled() bool {
 func TestSlowWatcher(t *testing.T) {
 	t.Parallel()
 
+	// Case 37.
 	t.Run("OthersDoNotNoticeAndItGetsOneDeltaWhenItReadsAgain", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
