@@ -21,7 +21,7 @@ const reasonUnhandled = "delivered %d times and never settled: its handler may h
 func (p *partition) bury(b burial) {
 	s, count := p.s, &p.s.c.count
 	key := b.e.s.key
-	code, err := s.bury(context.Background(), key, b.e.msg.EntryID, b.least, b.reason)
+	code, err := s.bury(context.Background(), b)
 	switch {
 	case err != nil: // it comes back with the beat, and here again
 		count.failures.Add(1)
@@ -44,10 +44,30 @@ func (p *partition) bury(b burial) {
 	p.cond.Broadcast()
 }
 
-func (s *session) bury(ctx context.Context, key, id string, least int64, reason string) (int64, error) {
-	return s.scripts.bury.Exec(ctx, s.cmd, []string{key, s.cfg.DeadLetter(key)}, []string{
-		s.cfg.Group, s.name, id, strconv.FormatInt(least, 10), strconv.FormatInt(s.cfg.DeadLetterCap, 10), reason,
+func (s *session) bury(ctx context.Context, b burial) (int64, error) {
+	m := b.e.msg
+	home, retried := s.home(m)
+	entry := ""
+	if retried {
+		entry = home.EntryID
+	}
+	return s.scripts.bury.Exec(ctx, s.cmd, []string{m.Stream, s.cfg.DeadLetter(home.Stream)}, []string{
+		s.cfg.Group, s.name, m.EntryID, strconv.FormatInt(b.least, 10), strconv.FormatInt(s.cfg.DeadLetterCap, 10), b.reason,
+		home.Stream, entry,
 	}).AsInt64()
+}
+
+// home is the message whose dead letter an entry becomes: itself, or, of a dead letter that was retried, the one it was.
+// What an entry says of itself is believed on the retry stream of the stream it names, and nowhere else.
+func (s *session) home(m Message) (_ Message, retried bool) {
+	if s.cfg.RetryStream == nil {
+		return m, false
+	}
+	o, ok := m.Original()
+	if !ok || o.Stream == m.Stream || !isID(o.EntryID) || s.cfg.RetryStream(o.Stream) != m.Stream || s.cfg.streamFault(o.Stream) != nil {
+		return m, false
+	}
+	return o, true
 }
 
 // condemned judges entries that were just delivered again, before any handler sees them: those that were delivered to the

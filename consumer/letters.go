@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ const (
 	fieldReason    = "dead.reason"
 	fieldDelivered = "dead.delivered"
 	fieldAt        = "dead.at"
+	fieldPast      = "dead.past" // for each time it was retried; see Past
 	fieldPacked    = "dead.packed"
 	fieldPrefix    = "f:"
 )
@@ -35,13 +37,24 @@ type DeadLetter struct {
 	Stream    string // the entry's own
 	EntryID   string
 	Group     string
-	Consumer  string // who gave it up
-	Attempts  int64
-	Reason    string
+	Consumer  string    // who gave it up
+	Attempts  int64     // deliveries, those before its retries included
+	Reason    string    // this time's
 	Delivered time.Time // last delivery, by the server's clock
 	At        time.Time // when it became a dead letter, by the server's clock
+	Past      []Past    // what it was before each retry, oldest first; at most the last pastKept
 	Fields    Fields    // as the entry had them
 }
+
+// Past is what a dead letter was before it was retried.
+type Past struct {
+	At       time.Time
+	Attempts int64 // up to then
+	Reason   string
+}
+
+// pastKept is how many retries a dead letter remembers.
+const pastKept = 20
 
 // DeadLetters reads and empties dead-letter streams. It needs no running consumer.
 type DeadLetters struct {
@@ -57,13 +70,17 @@ func NewDeadLetters(client valkey.Client, cfg Config) *DeadLetters {
 	return &DeadLetters{client: client, dead: cfg.DeadLetter, retry: cfg.RetryStream}
 }
 
-// List returns up to n dead letters of a stream, oldest first, those after the letter with id after; "" begins.
+// List returns up to n dead letters of a stream, oldest first, those after the letter with id after; "" begins. An id
+// that no letter can have is ErrNoLetter, here and below.
 func (d *DeadLetters) List(ctx context.Context, stream, after string, n int) ([]DeadLetter, error) {
 	if n < 1 {
 		return nil, nil
 	}
 	from := "-"
 	if after != "" {
+		if !isID(after) {
+			return nil, ErrNoLetter
+		}
 		from = "(" + after
 	}
 	entries, err := d.entries(ctx, stream, from, "+", int64(n))
@@ -77,6 +94,21 @@ func (d *DeadLetters) List(ctx context.Context, stream, after string, n int) ([]
 	return letters, nil
 }
 
+// Letter returns one dead letter.
+func (d *DeadLetters) Letter(ctx context.Context, stream, id string) (DeadLetter, error) {
+	if !isID(id) {
+		return DeadLetter{}, ErrNoLetter
+	}
+	entries, err := d.entries(ctx, stream, id, id, 1)
+	if err == nil && len(entries) == 0 {
+		err = ErrNoLetter
+	}
+	if err != nil {
+		return DeadLetter{}, err
+	}
+	return letter(entries[0]), nil
+}
+
 // Count is how many dead letters a stream has.
 func (d *DeadLetters) Count(ctx context.Context, stream string) (int64, error) {
 	n, err := d.client.Do(ctx, d.client.B().Xlen().Key(d.dead(stream)).Build()).AsInt64()
@@ -88,6 +120,9 @@ func (d *DeadLetters) Count(ctx context.Context, stream string) (int64, error) {
 
 // Drop deletes a dead letter.
 func (d *DeadLetters) Drop(ctx context.Context, stream, id string) error {
+	if !isID(id) {
+		return ErrNoLetter
+	}
 	n, err := d.client.Do(ctx, d.client.B().Xdel().Key(d.dead(stream)).Id(id).Build()).AsInt64()
 	if err != nil {
 		return fmt.Errorf("drop dead letter %s of %s: %w", id, stream, err)
@@ -100,8 +135,12 @@ func (d *DeadLetters) Drop(ctx context.Context, stream, id string) error {
 
 // Retry moves a dead letter to the stream's retry stream in one transaction and returns its entry id there. Without a
 // retry stream the entry goes back onto its own stream with its fields as they were, under a new entry id. On a retry
-// stream it carries where it came from: dead.stream, dead.entry and dead.attempts before its fields, each prefixed "f:".
+// stream it carries where it came from: dead.stream, dead.entry and dead.attempts before its fields, each prefixed "f:",
+// and behind them what it was, dead.past. Should it fail there, it is a dead letter of its own stream again, with that.
 func (d *DeadLetters) Retry(ctx context.Context, stream, id string) (string, error) {
+	if !isID(id) {
+		return "", ErrNoLetter
+	}
 	const tries = 10 // a new letter between our read and our write makes the transaction void
 	var entry string
 	err := d.client.Dedicated(func(c valkey.DedicatedClient) error {
@@ -166,6 +205,32 @@ func (l DeadLetter) retried() Fields {
 	for _, f := range l.Fields {
 		out = append(out, Field{fieldPrefix + f.Name, f.Value})
 	}
+	past := append(slices.Clone(l.Past), Past{l.At, l.Attempts, l.Reason})
+	for _, p := range past[max(0, len(past)-pastKept):] {
+		out = append(out, Field{fieldPast, p.text()})
+	}
+	return out
+}
+
+// text is "<unix ms> <attempts> <reason>".
+func (p Past) text() string {
+	return strconv.FormatInt(p.At.UnixMilli(), 10) + " " + strconv.FormatInt(p.Attempts, 10) + " " + p.Reason
+}
+
+// pasts reads what text wrote, and leaves out what it did not.
+func pasts(fields Fields) (out []Past) {
+	for _, f := range fields {
+		if f.Name != fieldPast {
+			continue
+		}
+		at, rest, _ := strings.Cut(f.Value, " ")
+		attempts, reason, _ := strings.Cut(rest, " ")
+		ms, err := strconv.ParseInt(at, 10, 64)
+		n, err2 := strconv.ParseInt(attempts, 10, 64)
+		if err == nil && err2 == nil {
+			out = append(out, Past{time.UnixMilli(ms).UTC(), n, reason})
+		}
+	}
 	return out
 }
 
@@ -205,7 +270,7 @@ func letter(e rawEntry) DeadLetter {
 		ID: e.id, Stream: text(fieldStream), EntryID: text(fieldEntry), Group: text(fieldGroup), Consumer: text(fieldConsumer),
 		Attempts: number(fieldAttempts), Reason: text(fieldReason),
 		Delivered: time.UnixMilli(number(fieldDelivered)).UTC(), At: time.UnixMilli(number(fieldAt)).UTC(),
-		Fields: unprefixed(e.fields),
+		Past: pasts(e.fields), Fields: unprefixed(e.fields),
 	}
 	if packed, ok := e.fields.Get(fieldPacked); ok {
 		l.Fields = unpack(packed)
@@ -239,4 +304,12 @@ func unpack(s string) Fields {
 		out = append(out, Field{pair[0], pair[1]})
 	}
 	return out
+}
+
+// isID says whether a text is a whole entry id, "<ms>-<seq>".
+func isID(id string) bool {
+	ms, seq, ok := strings.Cut(id, "-")
+	_, err := strconv.ParseUint(ms, 10, 64)
+	_, err2 := strconv.ParseUint(seq, 10, 64)
+	return ok && err == nil && err2 == nil
 }

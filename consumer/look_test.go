@@ -102,3 +102,37 @@ func (r *rig) connections(name string) (n int) {
 	}
 	return strings.Count(text, " name="+name+" ")
 }
+
+// pendingOf and readBy look at another group of the stream.
+func (r *rig) pendingOf(group string) int64 {
+	r.t.Helper()
+	parts, err := r.do("XPENDING", r.stream, group).ToArray()
+	if err != nil {
+		return -1
+	}
+	n, err := parts[0].AsInt64()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+func (r *rig) readBy(group string) int64 {
+	r.t.Helper()
+	list, err := r.do("XINFO", "GROUPS", r.stream).ToArray()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := range list {
+		g, err := list[i].AsMap()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		name, read := g["name"], g["entries-read"]
+		if text, _ := name.ToString(); text == group {
+			n, _ := read.AsInt64()
+			return n
+		}
+	}
+	return -1
+}

@@ -73,8 +73,10 @@ const (
 )
 
 // buryScript moves an entry that the consumer still owns to the dead-letter stream and settles it. Above 1000 fields
-// they are packed into one value: unpack has a limit near 4000 fields.
-// KEYS stream, dead-letter stream; ARGV group, consumer, id, least attempts, cap, reason.
+// they are packed into one value: unpack has a limit near 4000 fields. Of a retried dead letter, whose stream and entry
+// are given, the attempts add up, the past stays, and the fields are without their prefix again.
+// KEYS stream, dead-letter stream; ARGV group, consumer, id, least attempts, cap, reason, stream and entry that the dead
+// letter is of: entry is "" unless it was retried.
 const buryScript = `
 local id = ARGV[3]
 local row = redis.call('XPENDING', KEYS[1], ARGV[1], id, id, 1)[1]
@@ -87,12 +89,32 @@ if not entry then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local retried, fields, past, attempts = ARGV[8] ~= '', entry[2], {}, row[4]
+if retried then
+  local had
+  fields = {}
+  for i = 1, #entry[2], 2 do
+    local name, value = entry[2][i], entry[2][i + 1]
+    if string.sub(name, 1, 2) == 'f:' then
+      fields[#fields + 1] = string.sub(name, 3)
+      fields[#fields + 1] = value
+    elseif name == 'dead.past' and #past < 100 then
+      past[#past + 1] = value
+    elseif name == 'dead.attempts' and not had then
+      had = tonumber(value)
+    end
+  end
+  attempts = attempts + (had or 0)
+end
 local out = {
-  'dead.stream', KEYS[1], 'dead.entry', id, 'dead.group', ARGV[1], 'dead.consumer', ARGV[2],
-  'dead.attempts', row[4], 'dead.reason', ARGV[6],
+  'dead.stream', ARGV[7], 'dead.entry', retried and ARGV[8] or id, 'dead.group', ARGV[1], 'dead.consumer', ARGV[2],
+  'dead.attempts', string.format('%.0f', attempts), 'dead.reason', ARGV[6],
   'dead.delivered', string.format('%.0f', now - row[3]), 'dead.at', string.format('%.0f', now),
 }
-local fields = entry[2]
+for i = 1, #past do
+  out[#out + 1] = 'dead.past'
+  out[#out + 1] = past[i]
+end
 if #fields > 2000 then
   local packed = {}
   for i = 1, #fields do packed[i] = #fields[i] .. ':' .. fields[i] end
