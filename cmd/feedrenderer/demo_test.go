@@ -91,7 +91,7 @@ func TestDemo(t *testing.T) {
 	})
 
 	t.Run("TakesAnotherPortWhereItsOwnIsTaken", func(t *testing.T) {
-		taken, err := listen(t.Context(), "127.0.0.1:0", http.NotFoundHandler(), nil)
+		taken, err := listen(t.Context(), "listen", "127.0.0.1:0", http.NotFoundHandler(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,11 +18,11 @@ type listener struct {
 	done    chan struct{} // closed when the server no longer accepts
 }
 
-// listen answers on an address until closed.
-func listen(ctx context.Context, address string, handler http.Handler, log *slog.Logger) (*listener, error) {
+// listen answers on the address of a flag until closed.
+func listen(ctx context.Context, flag, address string, handler http.Handler, log *slog.Logger) (*listener, error) {
 	socket, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return nil, fmt.Errorf("--%s ($%s): %w", flag, variable(flag), err)
 	}
 	l := &listener{address: socket.Addr().String(), server: web.NewHTTPServer(handler, log), done: make(chan struct{})}
 	go func() {

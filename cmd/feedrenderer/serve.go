@@ -94,7 +94,7 @@ func (c *serveCommand) check(f *faults) {
 
 func (c *serveCommand) run(ctx context.Context, p process) error {
 	state := newState()
-	private, err := listen(ctx, c.PrivateListen, state.handler(), p.log)
+	private, err := listen(ctx, "private-listen", c.PrivateListen, state.handler(), p.log)
 	if err != nil {
 		return err
 	}

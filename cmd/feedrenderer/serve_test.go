@@ -133,7 +133,7 @@ func TestServeWaitsForTheMigrationsOfItsVersion(t *testing.T) {
 func TestHealthFailsWithTheReasons(t *testing.T) {
 	t.Parallel()
 	state := newState()
-	l, err := listen(t.Context(), "127.0.0.1:0", state.handler(), nil)
+	l, err := listen(t.Context(), "listen", "127.0.0.1:0", state.handler(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (c *serveCommand) newSite(ctx context.Context, b *backends, state *state, u
 	if err != nil {
 		return nil, err
 	}
-	public, err := listen(ctx, c.Listen, server.Public(), log)
+	public, err := listen(ctx, "listen", c.Listen, server.Public(), log)
 	if err != nil {
 		return nil, err
 	}
