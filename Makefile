@@ -52,6 +52,11 @@ bench: ## run the benchmarks beside their yardsticks; BENCH names some of them
 	@scripts/setup test
 	@cd bench && go run . $(BENCH)
 
+.PHONY: bench-consumer
+bench-consumer: ## the consumer library alone, beside peers and ceilings
+	@scripts/setup test
+	@cd bench && go run ./consumer
+
 .PHONY: fuzz
 fuzz: ## run every fuzz function for FUZZTIME (60s)
 	@scripts/setup run

@@ -89,6 +89,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		if err := b.latencies(ctx); err != nil {
 			return err
 		}
+		if err := b.shares(ctx); err != nil {
+			return err
+		}
 	}
 	if err := b.idle(ctx); err != nil {
 		return err
@@ -120,5 +123,7 @@ func (b *bench) print(out io.Writer) {
 	fmt.Fprintf(out, "RATIO consumer_ceiling %.3f\n", ours/b.median("bare loop, entries/s"))
 	fmt.Fprintf(out, "RATIO consumer_watermill %.2f\n", ours/b.median("watermill, entries/s"))
 	fmt.Fprintf(out, "RATIO consumer_per_entry %.2f\n", ours/b.median("one XACK an entry, entries/s"))
+	fmt.Fprintf(out, "RATIO consumer_beside_failing %.3f\n", b.median("10 000 new alone, s")/b.median("10 000 new beside 100 that fail, s"))
+	fmt.Fprintf(out, "RATIO consumer_orphans %.3f\n", b.median("new ones until 1000 orphans are done, share"))
 	fmt.Fprintf(out, "RATIO consumer_latency %.2f\n", b.median("ours, p99 ms")/b.median("bare blocked read, p99 ms"))
 }

@@ -31,10 +31,18 @@ func (b *bench) newClient() (valkey.Client, error) {
 	return valkey.NewClient(opt)
 }
 
-// fill makes a stream of n entries, of the shape that watermill reads too.
+// fill makes a stream of n entries, and a group at its head.
 func (b *bench) fill(ctx context.Context, n int) (string, error) {
 	b.made++
 	stream := fmt.Sprint("bench:", b.made)
+	if err := b.append(ctx, stream, n); err != nil {
+		return "", err
+	}
+	return stream, b.client.Do(ctx, b.client.B().XgroupCreate().Key(stream).Group(group).Id("0").Mkstream().Build()).Error()
+}
+
+// append adds n entries of the shape that watermill reads too.
+func (b *bench) append(ctx context.Context, stream string, n int) error {
 	payload := strings.Repeat("x", body)
 	for from := 0; from < n; from += batch {
 		cmds := make([]valkey.Completed, 0, batch)
@@ -44,11 +52,11 @@ func (b *bench) fill(ctx context.Context, n int) (string, error) {
 		}
 		for _, res := range b.client.DoMulti(ctx, cmds...) {
 			if err := res.Error(); err != nil {
-				return "", fmt.Errorf("fill: %w", err)
+				return fmt.Errorf("fill: %w", err)
 			}
 		}
 	}
-	return stream, b.client.Do(ctx, b.client.B().XgroupCreate().Key(stream).Group(group).Id("0").Mkstream().Build()).Error()
+	return nil
 }
 
 // ours runs a consumer until n entries were acknowledged, and stops it.
@@ -83,15 +91,20 @@ func (b *bench) ours(ctx context.Context, stream string, n int) (float64, error)
 	return seconds, errors.Join(stop(), <-run)
 }
 
-func (b *bench) start(stream string, h consumer.Handler) (*consumer.Consumer, func() error, error) {
+// start makes a consumer, with defaults unless changed, and what stops it.
+func (b *bench) start(stream string, h consumer.Handler, change ...func(*consumer.Config)) (*consumer.Consumer, func() error, error) {
 	opt, err := valkey.ParseURL(b.url)
 	if err != nil {
 		return nil, nil, err
 	}
 	opt.ClientName = "ours"
-	c, err := consumer.New(consumer.Config{
+	cfg := consumer.Config{
 		Options: opt, Group: group, Name: "bench", Start: consumer.StartHead, Streams: []string{stream}, Handler: h,
-	})
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := consumer.New(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
