@@ -16,8 +16,10 @@ func (p *partition) receiveBacklog(streams []*stream, count int, byKey map[strin
 		lists[i] = byKey[s.key]
 	}
 	attempts := p.attempts(context.Background(), streams, lists)
+	unknown := false
 	for i, s := range streams {
-		if attempts[i] == nil { // not known; the same page is read again
+		if attempts[i] == nil { // the same page is read again
+			unknown = true
 			continue
 		}
 		page := lists[i]
@@ -49,6 +51,9 @@ func (p *partition) receiveBacklog(streams []*stream, count int, byKey map[strin
 		}
 		p.mu.Unlock()
 	}
+	if unknown { // each reading counts as a delivery
+		streams[0].r.wait.sleep(p.s.quit)
+	}
 }
 
 // attempts asks for the delivery counts of pages of entries that are pending under our name, by one ranged XPENDING a
@@ -71,6 +76,7 @@ func (p *partition) attempts(ctx context.Context, streams []*stream, pages [][]r
 			n, to, err := readCounts(res, counts)
 			if err != nil {
 				s.c.count.failures.Add(1)
+				s.c.faults.warn("delivery counts not read", streams[i].key, err)
 				break
 			}
 			if n < most[i] || to == last {

@@ -61,6 +61,13 @@
 // the oldest pending entry, entries lost to trimming before they were read, dead letters, names. Collector shows both to
 // Prometheus. Logs go to Config.Logger; a fault that lasts is logged once a minute, not once a try.
 //
+// # Testing a handler
+//
+// Package consumertest, beside this one, runs batches through a handler without a server, and has the consumer die at each
+// of its commands in turn.
+//
+// # Servers
+//
 // Valkey from 7.2 and Redis from 7.0 are supported, single or as a cluster, over RESP3 or RESP2, with TLS and ACL users.
 // The streams' trimming is left to whoever owns them; nothing here ever removes a group.
 package consumer

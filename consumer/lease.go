@@ -83,7 +83,11 @@ func (s *session) codes(res valkey.ValkeyResult, n int) ([]int64, error) {
 		}
 		return codes, nil
 	}
+	if err == nil {
+		err = errShortReply
+	}
 	s.c.count.failures.Add(1)
+	s.c.faults.warn("pending entries not updated", "", err)
 	return nil, err
 }
 
