@@ -15,9 +15,6 @@ import (
 // ErrNotRunning says that a consumer has no connection to ask.
 var ErrNotRunning = errors.New("consumer: not running")
 
-// lossBound is how many unread entries are counted at most to tell how many were lost.
-const lossBound = 1000
-
 // Health is the state of the group on the server and of this consumer in it, at one moment.
 type Health struct {
 	Group    string
@@ -33,6 +30,8 @@ type Health struct {
 type StreamHealth struct {
 	Stream      string
 	Fault       string // why the stream cannot be read, "" if it can
+	Degraded    bool   // an entry has waited for DegradedAfter or longer, to be read or to be settled
+	NoGroup     bool   // the group is not there: nobody has begun to read the stream
 	Length      int64
 	Lag         int64 // entries not yet delivered to anybody
 	LagKnown    bool  // false where the server cannot tell, and for good once entries were lost to trimming
@@ -41,6 +40,7 @@ type StreamHealth struct {
 	Pending     int64
 	OldestAge   time.Duration // of the oldest pending entry, by its id and the server's clock; 0 if nothing is pending
 	OldestIdle  time.Duration // since that entry's last delivery or lease renewal
+	Unread      time.Duration // age of the oldest entry not yet delivered to anybody, likewise
 	DeadLetters int64
 	Consumers   []ConsumerHealth
 }
@@ -48,8 +48,20 @@ type StreamHealth struct {
 // ConsumerHealth is one name in the group.
 type ConsumerHealth struct {
 	Name    string
+	Alive   bool // a running consumer of this library holds the name
 	Pending int64
 	Idle    time.Duration // since it last asked the server for anything
+}
+
+// Dead lists the names that no running consumer of this library holds. What is pending under them waits to be reclaimed.
+func (h StreamHealth) Dead() []ConsumerHealth {
+	var out []ConsumerHealth
+	for _, c := range h.Consumers {
+		if !c.Alive {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // Health asks the server how the group stands. It fails while the consumer is not running or the server does not answer.
@@ -64,21 +76,11 @@ func (c *Consumer) Health(ctx context.Context) (Health, error) {
 }
 
 func (s *session) health(ctx context.Context) (Health, error) {
-	h := Health{Group: s.cfg.Group, Name: s.name}
-	if policy := s.c.eviction.Load(); policy != nil && *policy != "" {
-		h.Eviction = *policy
-		h.Reasons = append(h.Reasons, "the server may evict streams: maxmemory-policy "+*policy)
-	}
 	keys, faults := s.keys()
-	for len(keys) > 0 {
-		n := min(len(keys), readerStreams)
-		list, at, err := s.streamsHealth(ctx, keys[:n])
-		if err != nil {
-			return h, err
-		}
-		h.At = at
-		h.Streams = append(h.Streams, list...)
-		keys = keys[n:]
+	h, err := s.observer.Health(ctx, keys...)
+	h.Name = s.name
+	if err != nil {
+		return h, err
 	}
 	for i := range h.Streams {
 		st := &h.Streams[i]
@@ -86,10 +88,10 @@ func (s *session) health(ctx context.Context) (Health, error) {
 			st.Fault = err.Error()
 			h.Reasons = append(h.Reasons, st.Fault)
 		}
-		if st.OldestAge >= s.cfg.DegradedAfter {
-			h.Degraded = true
-			h.Reasons = append(h.Reasons, fmt.Sprintf("%s: its oldest pending entry is %s old", st.Stream, st.OldestAge.Round(time.Second)))
-		}
+	}
+	if policy := s.c.eviction.Load(); policy != nil && *policy != "" {
+		h.Eviction = *policy
+		h.Reasons = append(h.Reasons, "the server may evict streams: maxmemory-policy "+*policy)
 	}
 	var stats Stats
 	s.breaker.state(&stats)
@@ -117,130 +119,6 @@ func (s *session) keys() (keys []string, faults map[string]error) {
 	return keys, faults
 }
 
-// streamsHealth asks about up to readerStreams streams in one round trip.
-func (s *session) streamsHealth(ctx context.Context, keys []string) ([]StreamHealth, time.Time, error) {
-	const each = 5
-	b := s.cmd.B
-	now, err := s.now(ctx)
-	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("health of group %s: %w", s.cfg.Group, err)
-	}
-	var cmds []valkey.Completed
-	for _, key := range keys {
-		cmds = append(cmds,
-			b().XinfoStream().Key(key).Build(),
-			b().XinfoGroups().Key(key).Build(),
-			b().Xpending().Key(key).Group(s.cfg.Group).Start("-").End("+").Count(1).Build(),
-			b().XinfoConsumers().Key(key).Group(s.cfg.Group).Build(),
-			b().Xlen().Key(s.cfg.DeadLetter(key)).Build(),
-		)
-	}
-	replies := s.cmd.DoMulti(ctx, cmds...)
-	for _, r := range replies {
-		if err := r.NonValkeyError(); err != nil {
-			return nil, time.Time{}, fmt.Errorf("health of group %s: %w", s.cfg.Group, err)
-		}
-	}
-	out := make([]StreamHealth, len(keys))
-	for i, key := range keys {
-		r := replies[each*i:]
-		h := StreamHealth{Stream: key}
-		// A reply that is an error is a stream or group that is not there just now: its zeros are right.
-		h.DeadLetters, _ = r[4].AsInt64()
-		h.Consumers, _ = consumers(r[3])
-		h.oldest(r[2], now)
-		if loss, ok := h.group(s.cfg.Group, r[0], r[1]); ok {
-			s.loss(ctx, &h, loss)
-		}
-		out[i] = h
-	}
-	return out, now, nil
-}
-
-// oldest reads the first row of the pending list.
-func (h *StreamHealth) oldest(res valkey.ValkeyResult, now time.Time) {
-	rows, err := res.ToArray()
-	if err != nil || len(rows) == 0 {
-		return
-	}
-	row, err := rows[0].ToArray()
-	if err != nil || len(row) != 4 {
-		return
-	}
-	if id, err := row[0].ToString(); err == nil {
-		h.OldestAge = age(id, now)
-	}
-	if ms, err := row[2].AsInt64(); err == nil {
-		h.OldestIdle = time.Duration(ms) * time.Millisecond
-	}
-}
-
-// unread is what tells how many entries were lost.
-type unread struct {
-	added, read int64
-	length      int64
-	last        string // last delivered id
-	first, top  string // ids of the stream's first entry, "" if it is empty, and of its last ever
-}
-
-// group reads what XINFO STREAM and XINFO GROUPS say of our group.
-func (h *StreamHealth) group(group string, stream, groups valkey.ValkeyResult) (unread, bool) {
-	info, err := stream.AsMap()
-	if err != nil {
-		return unread{}, false
-	}
-	u := unread{added: number(info["entries-added"]), length: number(info["length"]), top: text(info["last-generated-id"])}
-	h.Length = u.length
-	if first := info["first-entry"]; first.IsArray() {
-		if parts, err := first.ToArray(); err == nil && len(parts) > 0 {
-			u.first = text(parts[0])
-		}
-	}
-	list, err := groups.ToArray()
-	if err != nil {
-		return unread{}, false
-	}
-	for i := range list {
-		g, err := list[i].AsMap()
-		if err != nil || text(g["name"]) != group {
-			continue
-		}
-		h.Pending = number(g["pending"])
-		u.last = text(g["last-delivered-id"])
-		lag, read := g["lag"], g["entries-read"]
-		if !lag.IsNil() {
-			h.Lag, h.LagKnown = number(lag), true
-		}
-		if read.IsNil() {
-			return unread{}, false
-		}
-		u.read = number(read)
-		return u, true
-	}
-	return unread{}, false
-}
-
-// loss is entries added, less those read, less those still there to be read. The last are counted only where neither end
-// of the stream tells.
-func (s *session) loss(ctx context.Context, h *StreamHealth, u unread) {
-	var left int64
-	switch {
-	case u.first == "" || compareIDs(u.last, u.top) >= 0:
-	case compareIDs(u.first, u.last) > 0:
-		left = u.length
-	default:
-		n, err := s.scripts.count.Exec(ctx, s.cmd, []string{h.Stream}, []string{"(" + u.last, strconv.Itoa(lossBound + 1)}).AsInt64()
-		if err != nil || n > lossBound {
-			return
-		}
-		left = n
-	}
-	h.Lost, h.LostKnown = s.c.lost.most(h.Stream, max(0, u.added-u.read-left)), true
-	if h.Lost > 0 {
-		h.Lag, h.LagKnown = 0, false
-	}
-}
-
 // monitor logs when the group becomes degraded and when it recovers, looking only at the oldest pending entries.
 func (s *session) monitor() {
 	t := time.NewTicker(max(s.cfg.DegradedAfter/4, 10*time.Millisecond))
@@ -265,7 +143,7 @@ func (s *session) monitor() {
 
 // oldest is the age of the oldest pending entry of all streams.
 func (s *session) oldest(ctx context.Context) (oldest time.Duration, stream string, err error) {
-	now, err := s.now(ctx)
+	now, err := serverTime(ctx, s.cmd)
 	if err != nil {
 		return 0, "", err
 	}
@@ -285,18 +163,6 @@ func (s *session) oldest(ctx context.Context) (oldest time.Duration, stream stri
 		keys = keys[n:]
 	}
 	return oldest, stream, nil
-}
-
-// now is the server's clock.
-func (s *session) now(ctx context.Context) (time.Time, error) {
-	parts, err := s.cmd.Do(ctx, s.cmd.B().Time().Build()).AsIntSlice()
-	if err != nil {
-		return time.Time{}, err
-	}
-	if len(parts) != 2 {
-		return time.Time{}, errShortReply
-	}
-	return time.Unix(parts[0], parts[1]*1000).UTC(), nil
 }
 
 // age is how long ago an entry id was made, not below 0: writers' clocks may run ahead.

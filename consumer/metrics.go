@@ -11,9 +11,9 @@ import (
 type collector struct {
 	c *Consumer
 
-	entries, batches, openings, failures              *prometheus.Desc
-	inFlight, bytes, delayed, ratio, breaker          *prometheus.Desc
-	up, lag, lost, pending, age, idle, letters, names *prometheus.Desc
+	entries, batches, openings, failures                            *prometheus.Desc
+	inFlight, bytes, delayed, ratio, breaker                        *prometheus.Desc
+	up, lag, lost, pending, age, idle, unread, letters, names, dead *prometheus.Desc
 }
 
 // scrapeTimeout bounds what a scrape may take while the server does not answer.
@@ -43,15 +43,17 @@ func (c *Consumer) Collector() prometheus.Collector {
 		pending:  desc("stream_pending_entries", "Entries delivered and not settled.", "stream"),
 		age:      desc("stream_oldest_pending_seconds", "Age of the oldest pending entry.", "stream"),
 		idle:     desc("stream_oldest_pending_idle_seconds", "Time since the oldest pending entry was last delivered.", "stream"),
+		unread:   desc("stream_oldest_unread_seconds", "Age of the oldest entry not delivered to anybody yet.", "stream"),
 		letters:  desc("stream_dead_letters", "Dead letters kept.", "stream"),
 		names:    desc("stream_consumers", "Consumer names in the group.", "stream"),
+		dead:     desc("stream_dead_consumers", "Names in the group that no running consumer holds.", "stream"),
 	}
 }
 
 func (m *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		m.entries, m.batches, m.openings, m.failures, m.inFlight, m.bytes, m.delayed, m.ratio, m.breaker,
-		m.up, m.lag, m.lost, m.pending, m.age, m.idle, m.letters, m.names,
+		m.up, m.lag, m.lost, m.pending, m.age, m.idle, m.unread, m.letters, m.names, m.dead,
 	} {
 		ch <- d
 	}
@@ -113,7 +115,9 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(m.age, st.OldestAge.Seconds(), st.Stream)
 		gauge(m.idle, st.OldestIdle.Seconds(), st.Stream)
 		gauge(m.letters, float64(st.DeadLetters), st.Stream)
+		gauge(m.unread, st.Unread.Seconds(), st.Stream)
 		gauge(m.names, float64(len(st.Consumers)), st.Stream)
+		gauge(m.dead, float64(len(st.Dead())), st.Stream)
 	}
 }
 

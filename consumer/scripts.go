@@ -4,13 +4,14 @@ import "github.com/valkey-io/valkey-go"
 
 // scripts are the steps that must happen in one on the server. Each touches one stream, and keys of its hash slot.
 type scripts struct {
-	door, hold, bury, expel, count, keepName, dropName *valkey.Lua
+	door, hold, bury, expel, count, next, keepName, dropName *valkey.Lua
 }
 
 func newScripts() *scripts {
 	return &scripts{
 		door: valkey.NewLuaScript(doorScript), hold: valkey.NewLuaScript(holdScript), bury: valkey.NewLuaScript(buryScript),
 		expel: valkey.NewLuaScript(expelScript), count: valkey.NewLuaScriptReadOnly(countScript),
+		next: valkey.NewLuaScriptReadOnly(nextScript),
 		keepName: valkey.NewLuaScript(keepNameScript), dropName: valkey.NewLuaScript(dropNameScript),
 	}
 }
@@ -148,6 +149,12 @@ return 0
 
 // countScript counts entries without sending them. KEYS stream; ARGV start, most.
 const countScript = `return #redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])`
+
+// nextScript is the id of the first entry from a start on, "" if there is none, without its fields. KEYS stream; ARGV start.
+const nextScript = `
+local entry = redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', 1)[1]
+return entry and entry[1] or ''
+`
 
 // keepNameScript takes a free name or renews one's own. KEYS lease; ARGV token, TTL ms. 1: it is ours.
 const keepNameScript = `

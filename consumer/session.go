@@ -17,17 +17,18 @@ var errNameLost = errors.New("consumer: name lost to another consumer")
 
 // session is one life of a consumer under one name.
 type session struct {
-	c       *Consumer
-	cfg     Config
-	log     *slog.Logger
-	cmd     valkey.Client
-	listen  valkey.Client
-	conns   *clients
-	scripts *scripts
-	lease   *nameLease
-	name    string
-	cluster bool
-	timeout time.Duration // for a reply, beyond what a read may block
+	c        *Consumer
+	cfg      Config
+	log      *slog.Logger
+	cmd      valkey.Client
+	listen   valkey.Client
+	conns    *clients
+	scripts  *scripts
+	observer *Observer
+	lease    *nameLease
+	name     string
+	cluster  bool
+	timeout  time.Duration // for a reply, beyond what a read may block
 
 	breaker    *breaker
 	partitions []*partition
@@ -46,7 +47,8 @@ func newSession(c *Consumer, conns *clients, scripts *scripts, lease *nameLease)
 		c: c, cfg: c.cfg, log: c.cfg.Logger.With("group", c.cfg.Group, "consumer", lease.name),
 		cmd: conns.cmd, listen: conns.listen, conns: conns, scripts: scripts, lease: lease, name: lease.name,
 		cluster: conns.cmd.Mode() == valkey.ClientModeCluster, timeout: c.cfg.Options.ConnWriteTimeout,
-		breaker: newBreaker(), quit: make(chan struct{}), lost: make(chan struct{}),
+		observer: &Observer{client: conns.cmd, cfg: c.cfg, scripts: scripts, lost: &c.lost},
+		breaker:  newBreaker(), quit: make(chan struct{}), lost: make(chan struct{}),
 	}
 	if s.timeout == 0 {
 		s.timeout = 10 * time.Second
