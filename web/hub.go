@@ -64,11 +64,24 @@ type header struct {
 	body []byte // json without the cursor, to see whether it says anything new
 	ver  int64
 	at   time.Time // when it was read
+	cost time.Duration
+}
+
+// A header is read again after its period, or, where counting a large game takes long, after so many times what it took:
+// no game keeps more than a twentieth of a connection busy.
+const (
+	headerCost     = 20
+	maxHeaderPause = 10 * time.Second
+)
+
+// due is when the header may be read again.
+func (h *header) due(times Times) time.Time {
+	return h.at.Add(max(times.Header, min(h.cost*headerCost, maxHeaderPause)))
 }
 
 // fresh reports whether the header is of the present version, or not old enough to be read anew.
 func (h *header) fresh(r *recent, times Times) bool {
-	return h.json != nil && (h.ver >= r.last || time.Since(h.at) < times.Header)
+	return h.json != nil && (h.ver >= r.last || time.Now().Before(h.due(times)))
 }
 
 // snapped is the last snapshot that was encoded.
@@ -320,7 +333,7 @@ func (h *hub) setHeader(game feed.Game) {
 		return
 	}
 	changed := !bytes.Equal(body, h.header.body)
-	h.header = header{json: full, body: body, ver: cursor.Ver, at: time.Now()}
+	h.header = header{json: full, body: body, ver: cursor.Ver, at: time.Now(), cost: h.header.cost}
 	if !changed {
 		return
 	}

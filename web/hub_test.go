@@ -256,3 +256,19 @@ func TestHub(t *testing.T) {
 		}
 	})
 }
+
+func TestAHeaderThatIsCostlyToReadIsReadLessOften(t *testing.T) {
+	t.Parallel()
+	times := Times{Header: time.Second}
+	behind := recent{epoch: "e1", last: 2}
+	for cost, want := range map[time.Duration]bool{0: false, 10 * time.Millisecond: false, 200 * time.Millisecond: true, time.Hour: true} {
+		h := header{json: []byte("{}"), ver: 1, at: time.Now().Add(-2 * time.Second), cost: cost}
+		if got := h.fresh(&behind, times); got != want {
+			t.Errorf("two seconds after a read that took %v it is still good: %v", cost, got)
+		}
+	}
+	h := header{json: []byte("{}"), ver: 1, at: time.Now().Add(-maxHeaderPause), cost: time.Hour}
+	if h.fresh(&behind, times) {
+		t.Error("it is never read again")
+	}
+}

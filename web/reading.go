@@ -64,7 +64,7 @@ func (h *hub) next(now time.Time) (read, time.Duration) {
 		wait = min(wait, h.doubtAt.Sub(now))
 	}
 	if len(h.live) > 0 && (h.header.json == nil || h.header.ver < h.recent.last) {
-		due := h.header.at.Add(h.times.Header).Sub(now)
+		due := h.header.due(h.times).Sub(now)
 		if due <= 0 {
 			return h.readHeader, 0
 		}
@@ -225,6 +225,7 @@ func (h *hub) readSnapshot(limit int) read {
 }
 
 func (h *hub) readHeader(ctx context.Context) {
+	start := time.Now()
 	game, err := h.table.Game(ctx, h.key)
 	h.meter.query("game", err)
 	h.mu.Lock()
@@ -232,7 +233,7 @@ func (h *hub) readHeader(ctx context.Context) {
 	if h.failed(ctx, err) {
 		return
 	}
-	h.header.at = time.Now()
+	h.header.at, h.header.cost = time.Now(), time.Since(start)
 	if game.Cursor.Epoch != h.recent.epoch {
 		h.suspect()
 		return
