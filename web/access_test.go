@@ -59,6 +59,11 @@ var rules = map[string]rule{
 	"POST T/keys":         {callers: "master ", ok: 201, body: `{"role":"watch"}`},
 	"DELETE T/keys/:key":  {callers: "master ", ok: 200},
 	"POST T/token-secret": {callers: "master ", ok: 204},
+
+	"GET T/streams":                               {callers: "operate ", ok: 200},
+	"GET T/streams/:game/dead-letters":            {callers: "operate ", ok: 200, query: "?kind=scored&older_than=1s"},
+	"POST T/streams/:game/dead-letters/:id/retry": {callers: "operate ", ok: 202},
+	"DELETE T/streams/:game/dead-letters/:id":     {callers: "operate ", ok: 204},
 }
 
 func TestEveryRouteLetsInWhomItShouldAndNobodyElse(t *testing.T) {
@@ -103,7 +108,7 @@ func TestEveryRouteLetsInWhomItShouldAndNobodyElse(t *testing.T) {
 				if strings.Contains(r.path, ":key") && who == "master" && target != "nobody" {
 					key, _ = c.key(target, tenants.Watch)
 				}
-				path := strings.NewReplacer(":tenant", string(target), ":game", "g1", ":evt", evt(1).String(), ":key", key.ID, "*", "base.css").Replace(r.path) + rule.query
+				path := strings.NewReplacer(":tenant", string(target), ":game", "g1", ":evt", evt(1).String(), ":key", key.ID, ":id", "1-1", "*", "base.css").Replace(r.path) + rule.query
 				body := rule.body
 				if strings.Contains(body, "%d") {
 					body = fmt.Sprintf(body, n)

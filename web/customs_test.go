@@ -64,6 +64,7 @@ func newCustoms(t *testing.T, change func(*Config)) *customs {
 	c.site = serve(t, c.model, func(config *Config) {
 		config.Tenants, config.Access, config.Admin, config.MasterKey = store, store, c.admin, masterKey
 		config.SetMode = func(context.Context, feed.GameKey, feed.Mode) error { return nil }
+		config.Group, config.DeadLetters = &groupModel{}, &groupModel{}
 		config.Append = func(_ context.Context, _ feed.GameKey, _ feed.Once, batch []feed.Fields) ([]feed.ID, bool, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -157,6 +157,7 @@ func TestOpenAPI(t *testing.T) {
 	m.say(acme, evt(1), "corrected")
 	s := serve(t, m, func(c *Config) {
 		c.SetMode = func(context.Context, feed.GameKey, feed.Mode) error { return nil }
+		c.Group, c.DeadLetters = &groupModel{}, &groupModel{}
 		c.Checks = map[string]func(context.Context) error{"store": func(context.Context) error { return nil }}
 	})
 	private := httptest.NewServer(s.Private())
@@ -246,6 +247,18 @@ func TestOpenAPI(t *testing.T) {
 		ask(private.URL, http.MethodGet, "/readyz", "", true)
 		ask(private.URL, http.MethodPost, game+"/mode", `{"mode":"classic"}`, true)
 
+		const streams = "/v1/tenants/acme/streams"
+		for _, path := range []string{streams, streams + "?limit=1&after=a", streams + "/g1/dead-letters?limit=1&after=1-1&kind=a&reason=b&older_than=1h"} {
+			ask(private.URL, http.MethodGet, path, "", true)
+		}
+		ask(private.URL, http.MethodPost, streams+"/g1/dead-letters/1-1/retry", "", true)
+		ask(private.URL, http.MethodDelete, streams+"/g1/dead-letters/1-1", "", true)
+		for _, path := range []string{streams + "?limit=x", "/v1/tenants/nobody/streams", streams + "/g1/dead-letters?after=none", streams + "/down/dead-letters"} {
+			ask(private.URL, http.MethodGet, path, "", false)
+		}
+		ask(private.URL, http.MethodDelete, streams+"/g1/dead-letters/none", "", false)
+		ask(private.URL, http.MethodPost, streams+"/down/dead-letters/1-1/retry", "", false)
+
 		ask(private.URL, http.MethodPost, game+"/mode", `{"mode":"odd"}`, false)
 		for _, path := range []string{
 			"/v1/tenants/nobody/games", "/v1/tenants/acme/games?limit=501", "/v1/tenants/acme/games/none", game + "/timeline?before=x",
@@ -318,7 +331,11 @@ func TestOpenAPI(t *testing.T) {
 // pattern makes the path of an operation of one that was asked for.
 func pattern(path string) string {
 	parts := strings.Split(path, "/")
-	for i, name := range map[int]string{3: "{tenant}", 5: "{game}", 7: "{evt}"} {
+	names := map[int]string{3: "{tenant}", 5: "{game}", 7: "{evt}"}
+	if len(parts) > 4 && parts[4] == "streams" {
+		names[7] = "{id}"
+	}
+	for i, name := range names {
 		if parts[1] == "v1" && i < len(parts) {
 			parts[i] = name
 		}

@@ -25,6 +25,7 @@ type route struct {
 func (s *Server) public() []route {
 	const tenant = "/v1/tenants/:tenant"
 	const game = tenant + "/games/:game"
+	const letters = tenant + "/streams/:game/dead-letters"
 	return []route{
 		{http.MethodGet, "/", nobody, s.front},
 		{http.MethodGet, "/healthz", nobody, s.healthz},
@@ -46,6 +47,10 @@ func (s *Server) public() []route {
 		{http.MethodGet, game + "/stream", watching, s.stream},
 		{http.MethodPost, game + "/events", producing, s.events},
 		{http.MethodPost, game + "/mode", operating, s.mode},
+		{http.MethodGet, tenant + "/streams", operating, s.streams},
+		{http.MethodGet, letters, operating, s.deadLetters},
+		{http.MethodPost, letters + "/:id/retry", operating, s.retryLetter},
+		{http.MethodDelete, letters + "/:id", operating, s.dropLetter},
 		{http.MethodPost, tenant + "/watch-tokens", minting, s.mint},
 
 		{http.MethodGet, "/v1/tenants", managing, s.listTenants},
@@ -73,6 +78,18 @@ func (s *Server) private() []route {
 	}
 	if s.config.SetMode != nil {
 		list = append(list, route{http.MethodPost, "/v1/tenants/:tenant/games/:game/mode", operators, s.mode})
+	}
+	if s.config.Group != nil {
+		list = append(list, route{http.MethodGet, "/v1/tenants/:tenant/streams", operators, s.streams})
+	}
+	if s.config.DeadLetters != nil {
+		const letters = "/v1/tenants/:tenant/streams/:game/dead-letters"
+		list = append(
+			list,
+			route{http.MethodGet, letters, operators, s.deadLetters},
+			route{http.MethodPost, letters + "/:id/retry", operators, s.retryLetter},
+			route{http.MethodDelete, letters + "/:id", operators, s.dropLetter},
+		)
 	}
 	return list
 }

@@ -50,6 +50,10 @@ type Config struct {
 
 	// SetMode states the mode of a game and rings for what that changes. Nil: the private handler has no such route.
 	SetMode func(ctx context.Context, game feed.GameKey, mode feed.Mode) error
+	// Group shows operators how the renderers stand with the streams. Nil: nobody is shown.
+	Group Group
+	// DeadLetters shows operators what the renderers gave up on, and has it mended. Nil: nobody is shown.
+	DeadLetters DeadLetters
 	// OnUnseen is told of games that somebody subscribed to and that are not there. It must return at once. Nil: nobody is.
 	OnUnseen func(game feed.GameKey)
 	// Checks are asked by /readyz, by name. None: it is ready while it does not drain.
