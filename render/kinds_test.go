@@ -162,6 +162,7 @@ func TestFaultsInKindsAreRefused(t *testing.T) {
 		{"ARegisterThatIsANumber", "[kind.a]\nsets = { pool = 5 }\n", "a.toml:2: kind a: pool is a whole number, want text"},
 		{"AnUnknownStatus", "[kind.a]\nsets = { status = 'opne' }\n", `a.toml:2: kind a: sets status to "opne", want gathering, open, revealing, settled, voided, or a {field}`},
 		{"AnUnknownMode", "[kind.a.sets]\nmode = 'clasic'\n", `a.toml:2: kind a: sets mode to "clasic", want classic, golden, blind, or a {field}`},
+		{"ATitleThatIsTooLong", "[kind.a]\nsets = { title = '" + strings.Repeat("x", 1025) + "' }\n", `a.toml:2: kind a: sets title to "` + strings.Repeat("x", 80) + `", want at most 1024 bytes`},
 		{"AnEndThatIsNoTime", "[kind.a]\nsets = { ends_at = 'soon' }\n", `a.toml:2: kind a: sets ends_at to "soon", want unix milliseconds, or a {field}`},
 		{"AKeyWithoutMeaning", "[kind.a]\nline = 'none'\nshow = ['b']\n", `a.toml:3: kind a: show has no meaning where line = "none"`},
 	} {

@@ -166,22 +166,24 @@ func (t table) registers() (sets []register) {
 		r := register{name: feed.Register(name), pattern: patterns.text(name, "")}
 		r.fields = fieldsOf(r.pattern)
 		if _, ok := r.accept(r.pattern); !ok && len(r.fields) == 0 {
-			patterns.fault(name, "sets %s to %q, want %s", name, r.pattern, r.wants())
+			patterns.fault(name, "sets %s to %.80q, want %s", name, r.pattern, r.wants())
 		}
 		sets = append(sets, r)
 	}
 	return sets
 }
 
-// wants says what the register holds, of those that do not hold any text.
+// wants says what the register holds.
 func (r register) wants() string {
 	switch r.name {
 	case feed.RegisterStatus:
 		return either(statuses) + ", or a {field}"
 	case feed.RegisterMode:
 		return either(modes) + ", or a {field}"
+	case feed.RegisterEndsAt:
+		return "unix milliseconds, or a {field}"
 	}
-	return "unix milliseconds, or a {field}"
+	return fmt.Sprintf("at most %d bytes", maxHeaderBytes)
 }
 
 func (t table) wantShown(key, field string, show []string) {

@@ -14,8 +14,10 @@ import (
 	"github.com/codemojex/feedrenderer/feed"
 )
 
-// maxKindBytes bounds the name of a kind, which every answer with a line of it repeats.
-const maxKindBytes = 64
+const (
+	maxKindBytes   = 64   // of the name of a kind, which every answer with a line of it repeats
+	maxHeaderBytes = 1024 // of a register of the header, which stands in each list of games and in each frame about one
+)
 
 // Render makes the line of an event. It does no I/O and depends on nothing but the event and the kinds.
 //
@@ -145,7 +147,8 @@ func (r register) fill(fields feed.Fields) (string, bool) {
 }
 
 // accept gives a value the form in which the register holds it, or refuses it. A mode that is none of the known ones is the
-// unknown one, which hides scores; a status or an end of game that makes no sense leaves the header as it was.
+// unknown one, which hides scores; a status or an end of game that makes no sense, and a pool or a title that is too long to be
+// one, leave the header as it was.
 func (r register) accept(value string) (string, bool) {
 	switch r.name {
 	case feed.RegisterStatus:
@@ -156,7 +159,7 @@ func (r register) accept(value string) (string, bool) {
 		ms, err := strconv.ParseInt(value, 10, 64)
 		return strconv.FormatInt(ms, 10), err == nil && ms >= feed.Epoch.UnixMilli() && ms <= lastInstant
 	}
-	return value, true
+	return value, len(value) <= maxHeaderBytes
 }
 
 // lastInstant is the last one that an id can express, in 2093, in unix milliseconds.

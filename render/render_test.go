@@ -127,6 +127,7 @@ show = ["secret"]
 			{"AnEndInSeconds", []string{"ends_ms", "1796040987", "title", "t"}, map[feed.Register]string{"title": "t"}},
 			{"AnEndBeyondAllIDs", []string{"ends_ms", "3903090455552", "title", "t"}, map[feed.Register]string{"title": "t"}},
 			{"AnEndWithANUL", []string{"ends_ms", "1796040987937\x00", "title", "t"}, map[feed.Register]string{"title": "t"}},
+			{"ATitleOfAMegabyte", []string{"title", strings.Repeat("x", 1<<20), "pot", "5", "total", "9"}, map[feed.Register]string{"pool": "5 of 9"}},
 			{"AnEndInAnotherForm", []string{"ends_ms", "+01796040987937"}, map[feed.Register]string{"ends_at": "1796040987937"}},
 		} {
 			t.Run(test.name, func(t *testing.T) {
