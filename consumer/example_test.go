@@ -22,10 +22,7 @@ func Example() {
 		Start:   consumer.StartHead,
 		Streams: []string{"orders"},
 		Handler: consumer.Each(func(_ context.Context, m consumer.Message) consumer.Verdict {
-			order, ok := m.Fields.Get("order")
-			if !ok {
-				return consumer.Reject("it names no order")
-			}
+			order, _ := m.Fields.Get("order")
 			fmt.Println("charged", order)
 			return consumer.Ack()
 		}),

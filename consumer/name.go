@@ -21,42 +21,36 @@ type nameLease struct {
 const maxSlots = 1000
 
 // takeName takes the configured name, waiting for it at most as long as a dead holder keeps it, or the lowest free slot
-// of this host.
+// of this host. A server that does not answer is waited for.
 func (c *Consumer) takeName(ctx context.Context, conns *clients, scripts *scripts) (*nameLease, error) {
 	l := &nameLease{c: c, token: rand.Text()}
-	wait := backoff{base: 100 * time.Millisecond, cap: time.Second}
-	if c.cfg.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
+	host, given := "", c.cfg.Name != ""
+	if !given {
+		var err error
+		if host, err = os.Hostname(); err != nil {
 			return nil, fmt.Errorf("name the consumer: %w", err)
 		}
-		for slot := 0; slot < maxSlots; {
-			ok, err := l.take(ctx, conns, scripts, host+"-"+strconv.Itoa(slot))
-			switch {
-			case ok:
-				return l, nil
-			case err == nil:
-				slot++
-			default:
-				c.faults.warn("server not reached", "", err)
-				if !wait.sleep(ctx.Done()) {
-					return nil, ctx.Err()
-				}
-			}
-		}
-		return nil, fmt.Errorf("%w: %d slots of %s", ErrNameTaken, maxSlots, host)
 	}
-	deadline := time.Now().Add(c.cfg.NameTTL + time.Second)
-	for {
-		ok, err := l.take(ctx, conns, scripts, c.cfg.Name)
-		if ok {
-			return l, nil
+	wait := backoff{base: 100 * time.Millisecond, cap: time.Second}
+	holderEnds := func() time.Time { return time.Now().Add(c.cfg.NameTTL + time.Second) }
+	deadline := holderEnds()
+	for slot := 0; ; {
+		name := c.cfg.Name
+		if !given {
+			name = host + "-" + strconv.Itoa(slot)
 		}
-		if err != nil {
+		ok, err := l.take(ctx, conns, scripts, name)
+		switch {
+		case ok:
+			return l, nil
+		case err != nil:
 			c.faults.warn("server not reached", "", err)
-			deadline = time.Now().Add(c.cfg.NameTTL + time.Second)
-		} else if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%w: %q", ErrNameTaken, c.cfg.Name)
+			deadline = holderEnds()
+		case !given && slot+1 < maxSlots:
+			slot++
+			continue
+		case !given || time.Now().After(deadline):
+			return nil, fmt.Errorf("%w: %q", ErrNameTaken, name)
 		}
 		if !wait.sleep(ctx.Done()) {
 			return nil, ctx.Err()

@@ -229,8 +229,9 @@ func fakeServer(t *testing.T, info string) string {
 			if err != nil {
 				return
 			}
-			serving.Go(func() { // until the client hangs up
+			serving.Go(func() { // until the client hangs up or the test ends
 				defer conn.Close()
+				defer context.AfterFunc(t.Context(), func() { _ = conn.Close() })()
 				for r := bufio.NewReader(conn); ; {
 					_, cmd, err := readCommand(r)
 					if err != nil {
