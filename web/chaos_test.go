@@ -20,7 +20,7 @@ func TestHandOffAtLarge(t *testing.T) {
 	for seed := range uint64(10) {
 		for _, drop := range []float64{0, 0.05, 0.3} {
 			for _, kill := range []time.Duration{0, time.Second} {
-				h := handOff{seed: 100 + seed, lines: 1200, watchers: 200, drop: drop, kill: kill}
+				h := handOff{seed: 100 + seed, lines: 400, watchers: 200, drop: drop, kill: kill}
 				t.Run(h.String(), h.run)
 			}
 		}
