@@ -19,6 +19,7 @@ type proof struct {
 	peer   string
 	since  time.Time // when the connection opened
 	seated bool      // it counts among the tenant's sockets
+	left   bool      // the connection has ended: no seat any more
 }
 
 func (w *watcher) caller() *caller {
@@ -48,8 +49,12 @@ func (s *Server) seat(ctx context.Context, w *watcher) error {
 		return err
 	}
 	w.mu.Lock()
-	w.proof.seated = true
+	needless := w.proof.seated || w.proof.left // another was faster, or it went meanwhile
+	w.proof.seated = !w.proof.left
 	w.mu.Unlock()
+	if needless {
+		s.limits.leave(w.tenant)
+	}
 	return nil
 }
 
@@ -57,7 +62,7 @@ func (s *Server) seat(ctx context.Context, w *watcher) error {
 func (s *Server) unseat(w *watcher) {
 	w.mu.Lock()
 	seated := w.proof.seated
-	w.proof.seated = false
+	w.proof.seated, w.proof.left = false, true
 	w.mu.Unlock()
 	if seated {
 		s.limits.leave(w.tenant)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -199,8 +200,8 @@ func (s *Server) createKey(c echo.Context) error {
 	if err != nil {
 		return badRequest(err.Error())
 	}
-	if len(in.Label) > 100 {
-		return badParam("label", in.Label, "at most 100 bytes")
+	if len(in.Label) > 100 || strings.ContainsRune(in.Label, 0) {
+		return badParam("label", in.Label, "at most 100 bytes, without NUL")
 	}
 	var expires *time.Time
 	if in.Expires != "" {
@@ -230,6 +231,9 @@ func (s *Server) revokeKey(c echo.Context) error {
 	after := p.duration("after", 30*24*time.Hour)
 	if p.err != nil {
 		return p.err
+	}
+	if !tenants.IsID(c.Param("key")) {
+		return errNoSuch
 	}
 	key, err := s.config.Admin.RevokeKey(c.Request().Context(), id, c.Param("key"), time.Now().Add(after))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -177,3 +178,27 @@ func TestLimits(t *testing.T) {
 type counted struct{ Access }
 
 func (counted) CountGames(context.Context, feed.TenantID, int) (int, error) { return 2, nil }
+
+// A seat is asked for by the reader of a socket and by the review at the same time, and given up in between.
+func TestASeatIsTakenOnceAndLeftOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t, newModel(acme), nil)
+	for range 200 {
+		w := newWatcher("acme", 1)
+		var asking sync.WaitGroup
+		for range 3 {
+			asking.Go(func() {
+				if err := s.greet(t.Context(), w, &caller{}, ""); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		asking.Go(func() { s.unseat(w) })
+		asking.Wait()
+	}
+	s.limits.mu.Lock()
+	defer s.limits.mu.Unlock()
+	if u, ok := s.limits.uses["acme"]; ok && u.sockets != 0 {
+		t.Errorf("%d seats are taken by nobody", u.sockets)
+	}
+}

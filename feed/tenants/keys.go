@@ -93,6 +93,11 @@ func ParseKey(text string) (KeyText, error) {
 	return KeyText{Tenant: tenant, ID: parts[2], secret: parts[3]}, nil
 }
 
+var idPattern = regexp.MustCompile(`^[A-Z2-7]{12}$`)
+
+// IsID reports whether a text may be the id of a key or of a secret.
+func IsID(text string) bool { return idPattern.MatchString(text) }
+
 // IsKey reports whether a text means to be a key.
 func IsKey(text string) bool { return strings.HasPrefix(text, keyPrefix) }
 

@@ -76,8 +76,8 @@ func ParseToken(text string, find func(tenant feed.TenantID, id string) (Secret,
 	var c claims
 	var storeErr error
 	_, err := jwt.ParseWithClaims(text, &c, func(token *jwt.Token) (any, error) {
-		id, ok := token.Header["kid"].(string)
-		if !ok {
+		id, _ := token.Header["kid"].(string)
+		if !IsID(id) {
 			return nil, ErrMalformed
 		}
 		if _, err := feed.ParseTenantID(string(c.Tenant)); err != nil {
