@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	maxKindBytes   = 64   // of the name of a kind, which every answer with a line of it repeats
-	maxHeaderBytes = 1024 // of a register of the header, which stands in each list of games and in each frame about one
+	maxKindBytes   = 64       // of the name of a kind, which every answer with a line of it repeats
+	maxShownBytes  = 64 << 10 // of what a line shows: a snapshot holds hundreds of lines, and each watcher receives it
+	maxHeaderBytes = 1024     // of a register of the header, which stands in each list of games and in each frame about one
 )
 
 // Render makes the line of an event. It does no I/O and depends on nothing but the event and the kinds.
@@ -47,6 +48,9 @@ func (k *Kinds) Render(event feed.Event) (line feed.Line, skip bool, err error) 
 	if err == nil {
 		line.Sets, err = kind.headers(event.Fields)
 	}
+	if n := shownBytes(line); err == nil && n > maxShownBytes {
+		err = fmt.Errorf("shown fields have %d bytes, want at most %d", n, maxShownBytes)
+	}
 	if err != nil {
 		return feed.Line{}, false, err
 	}
@@ -55,6 +59,26 @@ func (k *Kinds) Render(event feed.Event) (line feed.Line, skip bool, err error) 
 	}
 	line.Raw = event.Fields.Raw()
 	return line, false, nil
+}
+
+// shownBytes is how much of the event watchers may be sent.
+func shownBytes(line feed.Line) int {
+	n := 0
+	if line.Base != nil {
+		n = textBytes(line.Base.Fields)
+	}
+	if patch := line.Amendment; patch != nil {
+		n = len(patch.Reason) + len(patch.Text) + textBytes(patch.Fields)
+	}
+	return n
+}
+
+func textBytes(texts map[string]string) int {
+	n := 0
+	for name, text := range texts {
+		n += len(name) + len(text)
+	}
+	return n
 }
 
 func undescribed(name string) *kind {

@@ -157,6 +157,8 @@ show = ["secret"]
 			{"ANULInAHeader", event("clocked", "title", "\x00"), "field title has a NUL byte"},
 			{"BadUTF8InPartOfAHeader", event("clocked", "pot", "1", "total", "\xff"), "field total is not valid UTF-8"},
 			{"AnOverlongKind", event(strings.Repeat("k", 65)), "kind has 65 bytes, want at most 64"},
+			{"ALineTooLongToShow", event("notice", "text", strings.Repeat("x", 1<<16)), "shown fields have 65540 bytes, want at most 65536"},
+			{"ACorrectionTooLongToShow", event("corrected", "target", below, "text", strings.Repeat("x", 1<<15), "reason", strings.Repeat("x", 1<<15+1)), "shown fields have 65537 bytes, want at most 65536"},
 			{"AKindWithANUL", event("a\x00"), "kind has a NUL byte"},
 			{"AKindOfBadUTF8", event("\xff"), "kind is not valid UTF-8"},
 			{"NoTarget", event("corrected", "text", "x"), "field target is missing"},
@@ -242,7 +244,7 @@ func TestACommitment(t *testing.T) {
 		"five codes":    {"commitment", hashOf(codes[1:], nonce), "secret", strings.Join(codes[1:], " "), "nonce", nonce},
 		"another nonce": {"commitment", sum, "secret", strings.Join(codes, " "), "nonce", "other"},
 		"no nonce":      {"commitment", sum, "secret", strings.Join(codes, " ")},
-		"a long secret": {"commitment", sum, "secret", strings.Repeat("🍎 ", 1<<20), "nonce", nonce},
+		"a long secret": {"commitment", sum, "secret", strings.Repeat("🍎 ", 1<<13), "nonce", nonce},
 	} {
 		if got := text(pairs...); !strings.HasSuffix(got, doubt) {
 			t.Errorf("%s: the line says %.100q", name, got)

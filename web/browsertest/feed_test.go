@@ -67,6 +67,25 @@ func TestFeed(t *testing.T) {
 		}
 	})
 
+	t.Run("AVeryLongLineIsCutAndShownInFullWhenAsked", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		long := strings.Repeat("x", 999) + "😀" + strings.Repeat("1 ", 10_000)
+		k.send(snap("g1", 2, false, with(line(20, 2), "text", long), line(10, 1)))
+		until(page, 20, 10)
+		if got := browsertest.Eval[string](page, row(20)+`.querySelector(".text").textContent`); got != strings.Repeat("x", 999)+"…" {
+			t.Errorf("the row says %q", got)
+		}
+		page.Do(row(20) + `.querySelector("summary").click()`)
+		page.Until(row(20) + `.querySelector("details p").checkVisibility()`)
+		if got := browsertest.Eval[string](page, row(20)+`.querySelector("details p").textContent`); got != long {
+			t.Errorf("in full it says %d bytes, want %d", len(got), len(long))
+		}
+		if browsertest.Eval[bool](page, row(10)+`.querySelector("details") !== null`) {
+			t.Error("a short line offers itself in full")
+		}
+	})
+
 	t.Run("ARetractionStaysAsRemovedAndKeepsNothingOfWhatItSaid", func(t *testing.T) {
 		t.Parallel()
 		_, page, k := open(t)

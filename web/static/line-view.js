@@ -30,14 +30,21 @@ export function refreshTime(row, now) {
   if (time.textContent !== text) time.textContent = text;
 }
 
-/** What a line says, as nodes and text: of a removed one that it was, and why. */
+/** What a line says, as nodes and text, cut where it is very long: of a removed one that it was, and why. */
 export function sayings(line) {
   if (line.state !== 'retracted') return sentence(line);
-  return line.reason ? [el('b', {}, 'removed'), ' · ', el('bdi', {}, line.reason)] : [el('b', {}, 'removed')];
+  return line.reason ? [el('b', {}, 'removed'), ' · ', el('bdi', {}, cut(line.reason))] : [el('b', {}, 'removed')];
+}
+
+const MOST = 1000; // UTF-16 units of a text that a row shows at once
+
+function cut(text) {
+  return text.length > MOST ? `${text.slice(0, MOST).replace(/[\uD800-\uDBFF]$/, '')}…` : text;
 }
 
 // The actor's name stands isolated, so that a right-to-left name does not turn the sentence around; numbers stand out.
-function sentence({ text, actor }) {
+function sentence({ text: whole, actor }) {
+  const text = cut(whole);
   const at = actor ? text.indexOf(actor) : -1;
   if (at < 0) return figures(text);
   return [...figures(text.slice(0, at)), el('bdi', { class: 'actor' }, actor), ...figures(text.slice(at + actor.length))];
@@ -52,6 +59,7 @@ function marks(line, late, revealed, before) {
   if (late) list.push(el('span', { class: 'mark late', title: 'It came in after newer lines and stands in its place.' }, 'late'));
   if (revealed) list.push(el('span', { class: 'mark', title: 'It was hidden until the game was revealed.' }, 'revealed'));
   if (line.state === 'corrected') list.push(correction(line, before));
+  if (line.text.length > MOST) list.push(el('details', { class: 'whole' }, el('summary', { class: 'mark' }, 'in full'), el('p', { dir: 'auto' }, line.text)));
   return list.length > 0 && el('div', { class: 'marks' }, ...list);
 }
 
