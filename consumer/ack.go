@@ -69,7 +69,7 @@ func (p *partition) acknowledged(a acks, res valkey.ValkeyResult) {
 	count := &p.s.c.count
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, answered := valkey.IsValkeyErr(err); err != nil && (!answered || transient(err)) {
+	if serverFault(err) {
 		count.failures.Add(1)
 		for _, id := range a.ids {
 			a.s.r.settled(a.s, id)

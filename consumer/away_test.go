@@ -2,6 +2,7 @@ package consumer_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -111,7 +112,12 @@ func TestTheGroupOrTheServerGoesAway(t *testing.T) {
 		v := serverstest.OwnValkey(t)
 		r := rigAt(t, v.URL)
 		var s seen
-		c := r.start(s.acking(), func(cfg *consumer.Config) { cfg.Options.ConnWriteTimeout = time.Second })
+		c := r.start(s.acking(), func(cfg *consumer.Config) {
+			cfg.Options.ConnWriteTimeout = time.Second
+			for i := range 40 { // one fault, however many streams it is felt on
+				cfg.Streams = append(cfg.Streams, fmt.Sprint(r.stream, "-", i))
+			}
+		})
 		r.addMany(100)
 		r.settled(c, 100)
 		if err := v.Pause(); err != nil {

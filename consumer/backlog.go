@@ -76,7 +76,7 @@ func (p *partition) attempts(ctx context.Context, streams []*stream, pages [][]r
 			n, to, err := readCounts(res, counts)
 			if err != nil {
 				s.c.count.failures.Add(1)
-				s.c.faults.warn("delivery counts not read", streams[i].key, err)
+				s.c.faults.warn("delivery counts not read", toBlame(streams[i].key, err), err)
 				break
 			}
 			if n < most[i] || to == last {

@@ -55,7 +55,7 @@ func (r *reader) open(streams []*stream) {
 			p.s.c.faults.over("stream not readable", s.key)
 			continue
 		}
-		if _, answered := valkey.IsValkeyErr(err); !errors.Is(err, ErrNotStream) && (!answered || transient(err)) {
+		if !errors.Is(err, ErrNotStream) && serverFault(err) {
 			failed = true
 			continue
 		}
@@ -108,6 +108,20 @@ func (r *reader) groupLost(streams []*stream, err error) {
 // groupGone: the group, or its stream, does not exist.
 func groupGone(err error) bool {
 	return hasPrefix(err, "NOGROUP") || hasPrefix(err, "UNBLOCKED")
+}
+
+// serverFault: err says nothing of the stream that was asked about. No reply came, or one that says to ask again later.
+func serverFault(err error) bool {
+	_, answered := valkey.IsValkeyErr(err)
+	return err != nil && (!answered || transient(err))
+}
+
+// toBlame is the stream to log err under: none where the fault is the server's, which all its streams would repeat.
+func toBlame(stream string, err error) string {
+	if serverFault(err) {
+		return ""
+	}
+	return stream
 }
 
 // transient: the server answers so for a while only.

@@ -133,7 +133,7 @@ func (p *partition) claimPages(streams []*stream, count int) (found int, live []
 		if err != nil {
 			if !groupGone(err) { // the stream's reader sees to that
 				s.c.count.failures.Add(1)
-				s.c.faults.warn("reclaim failed", streams[i].key, err)
+				s.c.faults.warn("reclaim failed", toBlame(streams[i].key, err), err)
 			}
 			continue
 		}
