@@ -3,14 +3,21 @@
 package web
 
 import (
+	"net"
+	"net/http"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/codemojex/feedrenderer/feed"
+	"github.com/coder/websocket"
+
 	"github.com/codemojex/feedrenderer/watch"
 )
 
@@ -62,62 +69,58 @@ type delays []time.Duration // sorted
 
 func (d delays) quantile(q float64) time.Duration { return d[int(q*float64(len(d)-1))] }
 
-// crowdOfFifty sends lines of 16 kB to 50 watchers and measures the way from commit to the 49 that read. Where the last
+// crowdOfFifty sends lines of 4 kB to 50 watchers and measures the way from commit to the 49 that read. Where the last
 // stops reading, what waits for it must stay bounded, and it must end right when it reads again.
 func crowdOfFifty(t *testing.T, stops bool) delays {
 	t.Helper()
-	const watchers, lines = 50, 1500
+	const watchers, lines = 50, 1600
 	m := newModel(acme)
-	s := serve(t, m, nil)
-	var mu sync.Mutex // guards all
+	s := serve(t, m, func(c *Config) { c.Times.Write = time.Minute }) // longer than the one that stops takes
+	var mu sync.Mutex                                                 // guards all
 	var all delays
 	var reading sync.WaitGroup
-	var last *wire
-	var sent [lines + 1]time.Time
-	var sending sync.RWMutex // guards sent
+	var last *websocket.Conn
+	var sent [lines + 1]atomic.Int64 // ns
+	begun := time.Now()
 	for i := range watchers {
-		w := s.dial(t, "acme")
-		w.sub("g1", feed.Cursor{}, 0)
-		w.next()
+		conn := narrow(t, s.liveURL("acme"))
+		if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"t":"sub","g":"g1","limit":50}`)); err != nil {
+			t.Fatal(err)
+		}
 		if i == watchers-1 && stops {
-			last = w
+			last = conn
 			continue
 		}
 		reading.Go(func() {
 			var mine delays
 			for at := int64(0); at < lines; {
-				f, err := w.conn.Read(w.ctx)
+				_, data, err := conn.Read(t.Context())
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if f.T != "lines" {
-					continue
+				now := time.Since(begun)
+				if to, ok := reaches(data); ok {
+					for ; at < to; at++ {
+						mine = append(mine, now-time.Duration(sent[at+1].Load()))
+					}
 				}
-				now := time.Now()
-				sending.RLock()
-				for _, line := range f.Lines {
-					mine = append(mine, now.Sub(sent[line.Ver]))
-				}
-				sending.RUnlock()
-				at = f.To
 			}
 			mu.Lock()
 			all = append(all, mine...)
 			mu.Unlock()
 		})
 	}
+	eventually(t, "all watch", func() bool { return s.watching(acme) == watchers })
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	long := strings.Repeat("x", 16<<10)
-	pace := time.NewTicker(4 * time.Millisecond)
+	long := strings.Repeat("x", 4<<10)
+	pace := time.NewTicker(5 * time.Millisecond)
 	defer pace.Stop()
 	for n := range lines {
 		<-pace.C
-		sending.Lock()
-		sent[n+1] = time.Now()
-		sending.Unlock()
+		sent[n+1].Store(int64(time.Since(begun)))
 		m.say(acme, evt(n%50), text(n)+long)
 	}
 	reading.Wait()
@@ -127,9 +130,16 @@ func crowdOfFifty(t *testing.T, stops bool) delays {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
 	}
 	if last != nil {
-		state := watch.State{Game: "g1", Cursor: feed.Cursor{Epoch: "e1"}}
+		if lags := s.metric(t, "feedrenderer_web_lags_total"); lags != 0 {
+			t.Errorf("%v resumed before it read again", lags)
+		}
+		state := watch.State{Game: "g1"}
 		for state.Cursor.Ver < lines {
-			f, err := last.conn.Read(last.ctx)
+			_, data, err := last.Read(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := watch.ParseFrame(data)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,7 +153,38 @@ func crowdOfFifty(t *testing.T, stops bool) delays {
 		if !slices.EqualFunc(state.Lines, want, sameLine) {
 			t.Errorf("the one that stopped ends wrong, at %v", state.Cursor)
 		}
+		if lags := s.metric(t, "feedrenderer_web_lags_total"); lags != 1 {
+			t.Errorf("it lagged %v times, want once", lags)
+		}
 	}
 	slices.Sort(all)
 	return all
+}
+
+// narrow dials with a small receive buffer, so that one who stops reading is noticed by the server soon.
+func narrow(t *testing.T, url string) *websocket.Conn {
+	t.Helper()
+	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 32<<10) })
+	}}
+	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
+	conn, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{HTTPClient: client}) //nolint:bodyclose // the library closes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	conn.SetReadLimit(-1)
+	return conn
+}
+
+var toPattern = regexp.MustCompile(`^\{"t":"(?:snap|delta|lines)".{0,80}?"to":(\d+)`)
+
+// reaches reads off a frame how far it goes, without decoding it.
+func reaches(data []byte) (int64, bool) {
+	found := toPattern.FindSubmatch(data)
+	if found == nil {
+		return 0, false
+	}
+	to, err := strconv.ParseInt(string(found[1]), 10, 64)
+	return to, err == nil
 }

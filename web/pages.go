@@ -140,7 +140,7 @@ func (s *Server) lobbyPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.config.Timeline.Games(c.Request().Context(), tenant, timeline.GamesQuery{Limit: lobbyGames})
+	list, err := s.lists.of(c.Request().Context(), tenant, timeline.GamesQuery{Limit: lobbyGames})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (s *Server) games(c echo.Context) error {
 	}
 	limit := q.Limit
 	q.Limit++ // one more tells whether there are more
-	list, err := s.config.Timeline.Games(c.Request().Context(), tenant, q)
+	list, err := s.lists.of(c.Request().Context(), tenant, q)
 	if err != nil {
 		return err
 	}

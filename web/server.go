@@ -125,6 +125,7 @@ type Server struct {
 	static  map[string]asset
 
 	documents map[string]asset // by path
+	lists     *lists
 
 	draining atomic.Bool
 	ctx      context.Context // ends with Run; sockets and hubs live by it, not by requests
@@ -169,6 +170,7 @@ func New(config Config) (*Server, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
+	s.lists = &lists{table: config.Timeline}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.leaving, s.leave = context.WithCancel(s.ctx)
 	s.tenants = newBelieved(config.Times.Tenant, config.Tenants.Lookup)
