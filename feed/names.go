@@ -102,6 +102,16 @@ func ParseRetryStream(key string) (TenantID, bool) {
 	return t, err == nil
 }
 
+// ParseDeadLetters reads the key of the dead letters of a game.
+func ParseDeadLetters(key string) (GameKey, bool) {
+	tenant, game, ok := cutKey(key, "}:dead:")
+	if !ok {
+		return GameKey{}, false
+	}
+	k, err := ParseGameKey(tenant + "/" + game)
+	return k, err == nil
+}
+
 func cutKey(key, after string) (tenant, rest string, ok bool) {
 	key, ok = strings.CutPrefix(key, "emq:{")
 	if !ok {

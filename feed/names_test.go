@@ -46,6 +46,14 @@ func TestATenantsKeysShareItsHashTag(t *testing.T) {
 	if got := k.DeadLetters(); got != "emq:{acme}:dead:g1" {
 		t.Errorf("dead letters %s", got)
 	}
+	if back, ok := feed.ParseDeadLetters(k.DeadLetters()); !ok || back != k {
+		t.Errorf("dead letters read as of %s, %v", back, ok)
+	}
+	for _, key := range []string{"emq:{acme}:dead", "emq:{acme}:dead:", "emq:{acme}:dead:a:b", "emq:{A}:dead:g", "emq:{acme}:stream:g1"} {
+		if back, ok := feed.ParseDeadLetters(key); ok {
+			t.Errorf("%q reads as the dead letters of %s", key, back)
+		}
+	}
 	if got := k.Tenant.RetryStream(); got != "emq:{acme}:retry" {
 		t.Errorf("retry stream %s", got)
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -15,7 +16,8 @@ import (
 
 // Group shows how the renderers' group stands with the streams of a tenant.
 type Group interface {
-	// Streams lists the streams in order of game, and the tenant's retry stream, of no game, before them.
+	// Streams lists the streams in order of game, and the tenant's retry stream, of no game, before them. The list may be
+	// shared and is not changed.
 	Streams(ctx context.Context, tenant feed.TenantID) (GroupHealth, error)
 }
 
@@ -132,7 +134,11 @@ func (s *Server) streams(c echo.Context) error {
 		return s.noStreams(err)
 	}
 	if after != "" {
-		health.Streams = slices.DeleteFunc(health.Streams, func(st StreamHealth) bool { return string(st.Game) <= after })
+		from, found := slices.BinarySearchFunc(health.Streams, feed.GameID(after), func(st StreamHealth, game feed.GameID) int { return cmp.Compare(st.Game, game) })
+		if found {
+			from++
+		}
+		health.Streams = health.Streams[from:]
 	}
 	if health.More = len(health.Streams) > limit; health.More {
 		health.Streams = health.Streams[:limit]

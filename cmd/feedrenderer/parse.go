@@ -20,6 +20,8 @@ type commandLine struct {
 	Migrate  migrateCommand  `cmd:"" help:"Bring the database to this version's schema. Safe to run beside others."`
 	Append   appendCommand   `cmd:"" help:"Append an event to a game's stream and print its EVT id."`
 	Watch    watchCommand    `cmd:"" help:"Follow a game's feed in the terminal, or from a program."`
+	Status   statusCommand   `cmd:"" help:"Show how the renderers stand with the streams, whether any of them runs or not."`
+	Dead     deadCommand     `cmd:"" help:"List, show, retry and drop events that were given up on."`
 	Mode     modeCommand     `cmd:"" help:"State the mode of a game whose opening was lost."`
 	Simulate simulateCommand `cmd:"" help:"Play whole games into the streams of some tenants."`
 	Tenant   tenantCommand   `cmd:"" help:"Create, list, change and suspend tenants."`

@@ -119,7 +119,7 @@ func TestFaultsAreRefusedTogetherEachNamed(t *testing.T) {
 			[]string{someValkey, someDatabase},
 			[]string{`mode "loud"; want classic, golden or blind`},
 		},
-		"NoCommand":       {"", nil, []string{`expected one of "serve", "migrate", "append", "watch", "mode", ...`}},
+		"NoCommand":       {"", nil, []string{`expected one of "serve", "migrate", "append", "watch", "status", ...`}},
 		"AnUnknownOne":    {"server", nil, []string{`unexpected argument server, did you mean "serve"?`}},
 		"AStrayArgument":  {"migrate now", []string{someDatabase}, []string{`unexpected argument now`}},
 		"AFlagWithNoText": {"migrate --database-url", nil, []string{"--database-url ($DATABASE_URL): missing; want postgres://user:password@host:port/database"}},

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codemojex/feedrenderer/consumer"
-	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/feed/broadcast"
 	"github.com/codemojex/feedrenderer/feed/tenants"
 	"github.com/codemojex/feedrenderer/feed/timeline"
@@ -46,6 +45,8 @@ func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, er
 		RetryStream: retryStream,
 		StopTimeout: s.grace,
 		Logger:      log,
+
+		DegradedAfter: s.degradedAfter,
 	})
 	if err != nil {
 		return nil, err
@@ -59,23 +60,6 @@ func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, er
 		Logger:  log,
 	})
 	return r, nil
-}
-
-// deadLetters is where the dead letters of a stream go: those of a game under its own name, and beside a tenant's retry
-// stream those that came back and failed again.
-func deadLetters(stream string) string {
-	if game, err := feed.ParseStream(stream); err == nil {
-		return game.DeadLetters()
-	}
-	return stream + ":dead"
-}
-
-// retryStream is where a dead letter is put again.
-func retryStream(stream string) string {
-	if game, err := feed.ParseStream(stream); err == nil {
-		return game.Tenant.RetryStream()
-	}
-	return stream
 }
 
 // run renders until the context ends; what is begun by then is finished.

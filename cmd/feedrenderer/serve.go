@@ -26,6 +26,7 @@ type serveCommand struct {
 	Batch          string `default:"500" help:"Events in a batch at most."`
 	MinIdle        string `default:"30s" help:"How long an event must have been silent before another renderer takes it over."`
 	MaxAttempts    string `default:"5" help:"Deliveries after which an event that still fails is a dead letter."`
+	DegradedAfter  string `default:"2m" help:"How long an event may wait, to be read or to be settled, before its stream is called degraded."`
 	Listen         string `default:":8080" help:"Public address, of the web role: pages, REST, sockets."`
 	PrivateListen  string `default:"127.0.0.1:9090" help:"Private address: /readyz, /healthz, /metrics and /debug/pprof/."`
 	Origins        string `help:"Origins beside our own from which browsers may open sockets, such as https://feeds.example."`
@@ -49,6 +50,8 @@ type serveSettings struct {
 	proxies     []netip.Prefix
 	grace       time.Duration
 	kinds       *render.Kinds
+
+	degradedAfter time.Duration
 }
 
 func (c *serveCommand) check(f *faults) {
@@ -77,6 +80,7 @@ func (c *serveCommand) check(f *faults) {
 	s.batch = integer(f, "batch", c.Batch, 1, 5000)
 	s.minIdle = duration(f, "min-idle", c.MinIdle, time.Second, time.Hour)
 	s.maxAttempts = int64(integer(f, "max-attempts", c.MaxAttempts, 1, 1000))
+	s.degradedAfter = duration(f, "degraded-after", c.DegradedAfter, time.Second, 30*24*time.Hour)
 	listenAddress(f, "listen", c.Listen)
 	listenAddress(f, "private-listen", c.PrivateListen)
 	s.origins = originList(f, "origins", c.Origins)

@@ -31,6 +31,7 @@ func (c *serveCommand) newSite(ctx context.Context, b *backends, state *state, u
 		return nil, err
 	}
 	store := tenants.NewStore(b.web)
+	group := newGroup(b.valkey, c.Group, c.settings.degradedAfter)
 	server, err := web.New(web.Config{
 		Timeline: timeline.NewReader(b.web),
 		Tenants:  store,
@@ -40,6 +41,8 @@ func (c *serveCommand) newSite(ctx context.Context, b *backends, state *state, u
 		SetMode: func(ctx context.Context, game feed.GameKey, mode feed.Mode) error {
 			return setMode(ctx, writer, publisher, log, game, mode)
 		},
+		Group:          group,
+		DeadLetters:    group,
 		Append:         feed.NewProducer(b.valkey, mint).AppendOnce,
 		MasterKey:      c.MasterKey,
 		TrustedProxies: c.settings.proxies,
