@@ -11,7 +11,7 @@ func newScripts() *scripts {
 	return &scripts{
 		door: valkey.NewLuaScript(doorScript), hold: valkey.NewLuaScript(holdScript), bury: valkey.NewLuaScript(buryScript),
 		expel: valkey.NewLuaScript(expelScript), count: valkey.NewLuaScriptReadOnly(countScript),
-		next: valkey.NewLuaScriptReadOnly(nextScript),
+		next:     valkey.NewLuaScriptReadOnly(nextScript),
 		keepName: valkey.NewLuaScript(keepNameScript), dropName: valkey.NewLuaScript(dropNameScript),
 	}
 }
