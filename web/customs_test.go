@@ -76,7 +76,7 @@ func newCustoms(t *testing.T, change func(*Config)) *customs {
 			return ids, false, err
 		}
 		config.Logger = slog.New(slog.NewTextHandler(c.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		config.Times.Tenant, config.Times.Auth = 100*time.Millisecond, time.Second
+		config.Times.Tenant, config.Times.Auth = 100*time.Millisecond, 4*time.Second
 		if change != nil {
 			change(config)
 		}
