@@ -83,7 +83,7 @@ func printStreams(w io.Writer, h web.GroupHealth) error {
 			troubles++
 		}
 	}
-	if _, err := fmt.Fprintf(w, "group %s at %s: %d streams, %d in trouble\n", h.Group, h.At, len(shown), troubles); err != nil || len(shown) == 0 {
+	if _, err := fmt.Fprintf(w, "group %s at %s; streams: %d, in trouble: %d\n", h.Group, h.At, len(shown), troubles); err != nil || len(shown) == 0 {
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)

@@ -139,7 +139,7 @@ func TestStatus(t *testing.T) {
 	t.Run("IsAboutOneTenantOrAllOfThem", func(t *testing.T) {
 		t.Parallel()
 		s := newSystem(t, serverstest.OwnValkey(t).URL)
-		if table := s.run("status"); !strings.Contains(table, ": 0 streams") {
+		if table := s.run("status"); !strings.Contains(table, "streams: 0,") {
 			t.Errorf("of nothing: %s", table)
 		}
 		if err := run(t.Context(), []string{"status", "a/g1"}, []string{"VALKEY_URL=" + s.valkey}, io.Discard, io.Discard); err == nil {
@@ -148,7 +148,7 @@ func TestStatus(t *testing.T) {
 		s.run("append", "a/g1", "kind=notice")
 		s.run("append", "a-b/g2", "kind=notice")
 		for of, want := range map[string]int{"a": 1, "a-b": 1, "b": 0} {
-			if table := s.run("status", of); !strings.Contains(table, fmt.Sprintf(": %d streams", want)) {
+			if table := s.run("status", of); !strings.Contains(table, fmt.Sprintf("streams: %d,", want)) {
 				t.Errorf("of %s: %s", of, table)
 			}
 		}
