@@ -105,6 +105,9 @@ func (c *serveCommand) run(ctx context.Context, p process) error {
 	defer private.close()
 	p.log.Info("starting", "version", version(), "roles", c.Roles, "private", private.address)
 
+	if c.settings.web { // until it listens: who hears that we are ready comes at once
+		state.check(listeningCheck, func(context.Context) error { return errNotYet })
+	}
 	backends, err := c.connect(ctx, p.log, state)
 	if err != nil || backends == nil {
 		return err

@@ -14,6 +14,9 @@ import (
 	"github.com/codemojex/feedrenderer/web"
 )
 
+// listeningCheck is the name under which /readyz says that the public address does not answer yet.
+const listeningCheck = "listening"
+
 // site is the web role: what watchers are connected to.
 type site struct {
 	server *web.Server
@@ -31,6 +34,8 @@ func (c *serveCommand) newSite(ctx context.Context, b *backends, state *state, u
 		return nil, err
 	}
 	store := tenants.NewStore(b.web)
+	checks := state.currentChecks()
+	delete(checks, listeningCheck) // on the public address it has been answered by then
 	group := newGroup(b.valkey, c.Group, c.settings.degradedAfter)
 	server, err := web.New(web.Config{
 		Timeline: timeline.NewReader(b.web),
@@ -47,7 +52,7 @@ func (c *serveCommand) newSite(ctx context.Context, b *backends, state *state, u
 		MasterKey:      c.MasterKey,
 		TrustedProxies: c.settings.proxies,
 		OnUnseen:       unseen,
-		Checks:         state.currentChecks(),
+		Checks:         checks,
 		Front:          c.settings.tenants,
 		Origins:        c.settings.origins,
 		Registry:       state.registry,
@@ -61,6 +66,7 @@ func (c *serveCommand) newSite(ctx context.Context, b *backends, state *state, u
 		return nil, err
 	}
 	state.serve(server.Private())
+	state.uncheck(listeningCheck)
 	return &site{server, public, c.settings.grace, log}, nil
 }
 

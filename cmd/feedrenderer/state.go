@@ -45,6 +45,13 @@ func (s *state) check(name string, ask func(context.Context) error) {
 	s.checks[name] = ask
 }
 
+// uncheck takes a check away.
+func (s *state) uncheck(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.checks, name)
+}
+
 // serve adds the web role's routes for operators.
 func (s *state) serve(operators http.Handler) {
 	s.mu.Lock()
