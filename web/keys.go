@@ -227,7 +227,7 @@ func (s *Server) revokeKey(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	p := params{query: c.QueryParams()}
+	p := queryOf(c)
 	after := p.duration("after", 30*24*time.Hour)
 	if p.err != nil {
 		return p.err

@@ -159,7 +159,7 @@ func (s *Server) feedPage(c echo.Context) error {
 		return err
 	}
 	// What the page's script reads off the address too, so that a page without scripts shows the same.
-	p := params{query: c.QueryParams()}
+	p := queryOf(c)
 	q := timeline.PageQuery{Before: p.evt("before"), Limit: defaultLimit, Kind: p.text("kind"), Actor: p.text("actor"), Q: p.text("q")}
 	if p.err != nil {
 		return p.err

@@ -18,6 +18,17 @@ type params struct {
 	err   error
 }
 
+// queryOf reads the query of a request. A part that is not percent-encoded right is a fault: leaving it out would answer
+// another question than the one asked.
+func queryOf(c echo.Context) params {
+	query, err := url.ParseQuery(c.Request().URL.RawQuery)
+	p := params{query: query}
+	if err != nil {
+		p.fail(badRequest("query: " + err.Error()))
+	}
+	return p
+}
+
 // maxText bounds the texts of a query, in bytes.
 const maxText = 200
 

@@ -39,7 +39,7 @@ func (s *Server) games(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	p := params{query: c.QueryParams()}
+	p := queryOf(c)
 	q := timeline.GamesQuery{Status: p.status(), Limit: p.limit()}
 	if after := p.text("after"); after != "" {
 		if q.After, err = feed.ParseGameID(after); err != nil {
@@ -111,7 +111,7 @@ func (s *Server) timeline(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	p := params{query: c.QueryParams()}
+	p := queryOf(c)
 	q := timeline.PageQuery{
 		Before: p.evt("before"), After: p.evt("after"), Limit: p.limit(),
 		Kind: p.text("kind"), Actor: p.text("actor"), Q: p.text("q"), From: p.time("from"), To: p.time("to"),
@@ -171,7 +171,7 @@ func (s *Server) changes(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	p := params{query: c.QueryParams()}
+	p := queryOf(c)
 	since, limit, wait := p.cursor("since"), p.limit(), p.duration("wait", maxWait)
 	if p.err != nil {
 		return p.err

@@ -58,6 +58,7 @@ func TestREST(t *testing.T) {
 
 	t.Run("ABadParameterIsNamedWithWhatIsAllowed", func(t *testing.T) {
 		for path, want := range map[string]string{
+			game + "/timeline?before=%zz":                                              `query: invalid URL escape \"%zz\"`,
 			game + "/timeline?limit=501":                                               `limit \"501\": want 1 to 500`,
 			game + "/timeline?limit=0":                                                 `limit`,
 			game + "/timeline?limit=x":                                                 `limit`,

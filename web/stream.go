@@ -33,7 +33,7 @@ func (s *Server) stream(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	p := params{query: c.QueryParams()}
+	p := queryOf(c)
 	in := clientFrame{T: "sub", Game: string(key.Game), Limit: p.limit(), Since: p.text("since")}
 	if p.err != nil {
 		return p.err

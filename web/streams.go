@@ -117,7 +117,7 @@ const (
 
 // streams answers how the group stands with the tenant's streams, a page of them.
 func (s *Server) streams(c echo.Context) error {
-	p := params{query: c.QueryParams()}
+	p := queryOf(c)
 	limit, after := p.limit(), p.text("after")
 	if p.err != nil {
 		return p.err
@@ -148,7 +148,7 @@ func (s *Server) streams(c echo.Context) error {
 
 // deadLetters lists what was given up on of a game.
 func (s *Server) deadLetters(c echo.Context) error {
-	p := params{query: c.QueryParams()}
+	p := queryOf(c)
 	ask := LettersQuery{
 		After: p.text("after"), Limit: min(p.limit(), lettersAtMost), Kind: p.text("kind"), Reason: p.text("reason"),
 		OlderThan: p.duration("older_than", 100*365*24*time.Hour),
