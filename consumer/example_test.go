@@ -164,6 +164,7 @@ func ExampleConsumer_Stop() {
 		Start:   consumer.StartHead,
 		Streams: []string{"orders"},
 		Handler: consumer.Each(func(ctx context.Context, m consumer.Message) consumer.Verdict {
+			fmt.Println("reporting", m.Fields)
 			select { // something slow
 			case <-time.After(time.Second):
 				return consumer.Ack()
@@ -175,11 +176,10 @@ func ExampleConsumer_Stop() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	run := make(chan error, 1)
-	go func() { run <- c.Run(context.Background()) }()
-
 	interrupt := make(chan os.Signal, 1)
 	signal.Notify(interrupt, os.Interrupt)
+	run := make(chan error, 1)
+	go func() { run <- c.Run(context.Background()) }()
 	select {
 	case <-interrupt:
 	case err := <-run: // it could not begin

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,9 +113,9 @@ func TestTheExamplesAreProgramsOfAnyModule(t *testing.T) {
 		r := newRig(t)
 		r.addMany(2)
 		p := r.program(programs, "ExampleConsumer_Stop")
-		eventually(t, func() bool { return r.pendingOf("reports") == 2 }, "both are in hand")
+		eventually(t, func() bool { return strings.Contains(p.said.String(), "reporting") }, "a report has begun")
 		p.interrupt()
-		if p.said.String() != "stopped with 2 reported, 0 handed back\n" {
+		if p.said.String() != "reporting [{n 0}]\nreporting [{n 1}]\nstopped with 2 reported, 0 handed back\n" {
 			t.Errorf("it said %q", p.said)
 		}
 	})
@@ -271,8 +272,14 @@ func (p *program) interrupt() {
 	p.ends()
 }
 
+// ends waits for the program's end. One that hangs shows its goroutines.
 func (p *program) ends() {
 	p.t.Helper()
+	select {
+	case <-p.child.Ended():
+	case <-time.After(patience):
+		p.t.Errorf("it does not end: %v", p.cmd.Process.Signal(syscall.SIGQUIT))
+	}
 	receive(p.t, p.child.Ended())
 	if err := p.child.Err(); err != nil {
 		p.t.Errorf("it ends with %v", err)

@@ -5,7 +5,7 @@ import (
 )
 
 // settle does what the verdicts say. Acknowledgements are left to the stream's reader, which sends them with its next
-// read, unless it is waiting for new entries: then they go at once.
+// read, unless it is waiting for new entries: then they go at once, as does that of an entry that ran alone.
 func (p *partition) settle(r *run, verdicts []Verdict) {
 	cfg, count := p.s.cfg, &p.s.c.count
 	var (
@@ -62,6 +62,9 @@ func (p *partition) settle(r *run, verdicts []Verdict) {
 		p.ratio.did(int64(len(r.entries)), acked+int64(len(buried)))
 	}
 	flush := p.takeIdleAcks()
+	if r.alone { // its count says that it began: were the next one to kill us now, it would be taken for what killed us
+		flush = append(flush, r.entries[0].s.r.takeAcks()...)
+	}
 	p.mu.Unlock()
 
 	if len(held) > 0 {
