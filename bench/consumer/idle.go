@@ -14,92 +14,122 @@ import (
 )
 
 // singles is how many entries a latency is taken of.
-const singles = 300
+const singles = 1000
 
-// latencies times single entries on an idle stream, from before XADD to the handler, and to a bare blocked read.
-func (b *bench) latencies(ctx context.Context) error {
-	if err := b.ourLatency(ctx); err != nil {
-		return err
-	}
-	stream, err := b.fill(ctx, 0)
-	if err != nil {
-		return err
-	}
-	c, err := b.newClient()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	got := make(chan struct{})
-	failed := make(chan error, 1)
-	go func() {
-		ctx := context.WithoutCancel(ctx) // ends by its count
-		for range singles {
-			res := c.Do(ctx, c.B().Xreadgroup().Group(group, "bare").Count(batch).Block(10_000).Streams().Key(stream).Id(">").Build())
-			streams, err := res.AsXReadSlices()
-			if err != nil {
-				failed <- err
-				return
-			}
-			got <- struct{}{}
-			for _, e := range streams[stream] {
-				if err := c.Do(ctx, c.B().Xack().Key(stream).Group(group).Id(e.ID).Build()).Error(); err != nil {
-					failed <- err
-					return
-				}
-			}
-		}
-	}()
-	return b.time(ctx, "bare blocked read, p99 ms", stream, got, failed)
+// listener waits for the entries of an idle stream.
+type listener struct {
+	name   string
+	stream string
+	got    chan struct{} // an entry is in its hands
+	failed chan error
+	stop   func() error
 }
 
-func (b *bench) ourLatency(ctx context.Context) error {
+// latencies times single entries on idle streams, from before XADD to the handler, and to a bare blocked read: one of each
+// in turn, so that what else the machine does hits both.
+func (b *bench) latencies(ctx context.Context) (err error) {
+	var sides []*listener
+	defer func() {
+		for _, l := range sides {
+			err = errors.Join(err, l.stop())
+		}
+	}()
+	for _, start := range []func(context.Context) (*listener, error){b.ourListener, b.bareListener} {
+		l, err := start(ctx)
+		if err != nil {
+			return err
+		}
+		sides = append(sides, l)
+	}
+	took := make([][]float64, len(sides))
+	pause := time.NewTicker(2 * time.Millisecond) // the streams are idle in between
+	defer pause.Stop()
+	for range singles {
+		for i, l := range sides {
+			<-pause.C
+			start := time.Now()
+			if err := b.client.Do(ctx, b.client.B().Xadd().Key(l.stream).Id("*").FieldValue().FieldValue("n", "1").Build()).Error(); err != nil {
+				return err
+			}
+			select {
+			case <-l.got:
+				took[i] = append(took[i], float64(time.Since(start).Microseconds())/1000)
+			case err := <-l.failed:
+				return errors.Join(fmt.Errorf("%s ended early", l.name), err)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	for i, l := range sides {
+		slices.Sort(took[i])
+		b.add(l.name+", p99 ms", took[i][singles*99/100])
+		b.add(l.name+", p50 ms", took[i][singles/2])
+	}
+	return nil
+}
+
+func (b *bench) ourListener(ctx context.Context) (*listener, error) {
 	stream, err := b.fill(ctx, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	got := make(chan struct{})
-	c, stop, err := b.start(stream, func(_ context.Context, batch []consumer.Message) []consumer.Verdict {
-		got <- struct{}{}
+	l := &listener{name: "ours", stream: stream, got: make(chan struct{}), failed: make(chan error, 1)}
+	c, stop, err := b.start(stream, func(ctx context.Context, batch []consumer.Message) []consumer.Verdict {
+		select {
+		case l.got <- struct{}{}:
+		case <-ctx.Done():
+		}
 		return acks(len(batch))
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	run := make(chan error, 1)
-	go func() { run <- c.Run(ctx) }()
+	go func() { err := c.Run(ctx); l.failed <- err; run <- err }()
+	l.stop = func() error { return errors.Join(stop(), <-run) }
 	for c.Stats().Name == "" && ctx.Err() == nil {
 		runtime.Gosched()
 	}
-	err = b.time(ctx, "ours, p99 ms", stream, got, run)
-	return errors.Join(err, stop(), <-run)
+	return l, nil
 }
 
-func (b *bench) time(ctx context.Context, name, stream string, got <-chan struct{}, failed <-chan error) error {
-	var took []float64
-	pause := time.NewTicker(2 * time.Millisecond) // the stream is idle in between
-	defer pause.Stop()
-	for range singles {
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		start := time.Now()
-		if err := b.client.Do(ctx, b.client.B().Xadd().Key(stream).Id("*").FieldValue().FieldValue("n", "1").Build()).Error(); err != nil {
-			return err
-		}
-		select {
-		case <-got:
-			took = append(took, float64(time.Since(start).Microseconds())/1000)
-		case err := <-failed:
-			return errors.Join(errors.New("ended early"), err)
-		}
+func (b *bench) bareListener(ctx context.Context) (*listener, error) {
+	stream, err := b.fill(ctx, 0)
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(took)
-	b.add(name, took[len(took)*99/100])
-	b.add(strings.Replace(name, "p99", "p50", 1), took[len(took)/2])
-	return nil
+	c, err := b.newClient()
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{name: "bare blocked read", stream: stream, got: make(chan struct{}), failed: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	l.stop = func() error { cancel(); <-ended; c.Close(); return nil }
+	go func() {
+		defer close(ended)
+		l.failed <- func() error {
+			for {
+				res := c.Do(ctx, c.B().Xreadgroup().Group(group, "bare").Count(batch).Block(10_000).Streams().Key(stream).Id(">").Build())
+				streams, err := res.AsXReadSlices()
+				if err != nil {
+					return err
+				}
+				select {
+				case l.got <- struct{}{}:
+				case <-ctx.Done():
+					return nil
+				}
+				for _, e := range streams[stream] {
+					if err := c.Do(ctx, c.B().Xack().Key(stream).Group(group).Id(e.ID).Build()).Error(); err != nil {
+						return err
+					}
+				}
+			}
+		}()
+	}()
+	return l, nil
 }
 
 // idle has one consumer listen to many streams that nothing is added to.

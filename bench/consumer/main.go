@@ -4,7 +4,7 @@
 //	go run ./consumer [-rounds n] [-entries n] [-streams n]
 //
 // Entries are of 200 bytes, handlers are empty. It prints the median of each series and a line "RATIO <name> <value>" for
-// each comparison.
+// each comparison, the median of the rounds' ratios.
 package main
 
 import (
@@ -102,8 +102,20 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 
 func (b *bench) add(name string, v float64) { b.series[name] = append(b.series[name], v) }
 
-func (b *bench) median(name string) float64 {
-	sorted := slices.Sorted(slices.Values(b.series[name]))
+func (b *bench) median(name string) float64 { return median(b.series[name]) }
+
+// ratio is the median over the rounds of one series by another: the two readings of a round were taken one after the other,
+// on a machine that was equally busy.
+func (b *bench) ratio(over, under string) float64 {
+	ratios := slices.Clone(b.series[over])
+	for i := range ratios {
+		ratios[i] /= b.series[under][i]
+	}
+	return median(ratios)
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
 }
 
@@ -119,11 +131,11 @@ func (b *bench) print(out io.Writer) {
 		fmt.Fprintf(out, "%-40s median %12.4g  least %12.4g  greatest %12.4g  of %d\n",
 			name, b.median(name), slices.Min(values), slices.Max(values), len(values))
 	}
-	ours := b.median("ours, entries/s")
-	fmt.Fprintf(out, "RATIO consumer_ceiling %.3f\n", ours/b.median("bare loop, entries/s"))
-	fmt.Fprintf(out, "RATIO consumer_watermill %.2f\n", ours/b.median("watermill, entries/s"))
-	fmt.Fprintf(out, "RATIO consumer_per_entry %.2f\n", ours/b.median("one XACK an entry, entries/s"))
-	fmt.Fprintf(out, "RATIO consumer_beside_failing %.3f\n", b.median("10 000 new alone, s")/b.median("10 000 new beside 100 that fail, s"))
+	ratio := func(name, over, under string) { fmt.Fprintf(out, "RATIO %s %.3f\n", name, b.ratio(over, under)) }
+	ratio("consumer_ceiling", "ours, entries/s", "bare loop, entries/s")
+	ratio("consumer_watermill", "ours, entries/s", "watermill, entries/s")
+	ratio("consumer_per_entry", "ours, entries/s", "one XACK an entry, entries/s")
+	ratio("consumer_latency", "ours, p99 ms", "bare blocked read, p99 ms")
+	ratio("consumer_beside_failing", "10 000 new alone, s", "10 000 new beside 100 that fail, s")
 	fmt.Fprintf(out, "RATIO consumer_orphans %.3f\n", b.median("new ones until 1000 orphans are done, share"))
-	fmt.Fprintf(out, "RATIO consumer_latency %.2f\n", b.median("ours, p99 ms")/b.median("bare blocked read, p99 ms"))
 }
