@@ -107,6 +107,14 @@ func TestEveryEventIsOneLineThoughRenderersDieAndFreeze(t *testing.T) {
 	for i, key := range keys {
 		watchers[i] = follow(t, webs[i%len(webs)], key)
 	}
+	until(t, "all watchers have begun, with no line below what they hold", func() bool {
+		for _, w := range watchers {
+			if _, at := w.holds(); at == (feed.Cursor{}) {
+				return false
+			}
+		}
+		return true
+	})
 
 	begun := time.Now()
 	frozen := time.AfterFunc(time.Hour, func() {})
