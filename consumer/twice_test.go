@@ -45,12 +45,13 @@ func TestTwiceLateAtOnce(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		r.group()
-		r.addMany(1000)
+		ids := r.addMany(1000)
 		r.readAs("dead", 1000)
+		r.age(ids, time.Hour)
 		var s seen
 		var all []*running
 		for i := range 8 {
-			all = append(all, r.start(named(fmt.Sprint("r", i)), s.acking()))
+			all = append(all, r.start(named(fmt.Sprint("r", i)), s.acking(), minIdleOf(steady)))
 		}
 		eventually(t, func() bool { return s.len() >= 1000 && len(r.pending()) == 0 }, "all settled")
 		if s.len() != 1000 {
