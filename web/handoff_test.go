@@ -213,6 +213,7 @@ type joined struct {
 	held        map[feed.ID]int64 // versions of lines that it was sent
 	gaps, twice int
 	snaps       int
+	refused     bool // for now, by a store that could not be asked
 }
 
 // watch follows until the end is known and reached.
@@ -238,8 +239,18 @@ func (j *joined) watch(ctx context.Context, url string, end <-chan struct{}, las
 		if err != nil {
 			return fmt.Errorf("at %v: %w", j.state.Cursor, err)
 		}
-		if f.T == "snap" {
+		switch {
+		case f.T == "snap":
 			j.snaps++
+		case f.T == "err" && f.Code == errLater: // the protocol: subscribe again later
+			j.refused = true
+		case f.T == "err":
+			return fmt.Errorf("at %v: refused: %s: %s", j.state.Cursor, f.Code, f.Msg)
+		case f.T == "tick" && j.refused:
+			j.refused = false
+			if err := conn.Subscribe(ctx, j.game, j.state.Cursor, maxLimit); err != nil {
+				return err
+			}
 		}
 		for _, line := range f.Lines {
 			if line.Ver <= j.held[line.Evt] {
