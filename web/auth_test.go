@@ -109,7 +109,7 @@ func TestSocketsOfAPrivateTenant(t *testing.T) {
 		renewed.auth(c.token("globex", time.Hour))
 		equal(t, ends.closed(), 4004)
 		renewed.raw(`{"t":"ping"}`)
-		equal(t, renewed.next().T, "pong")
+		renewed.until(func(f watch.Frame) bool { return f.T == "pong" }) // others make g1 move meanwhile
 	})
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/codemojex/feedrenderer/feed/timeline"
 	"github.com/codemojex/feedrenderer/internal/servers/serverstest"
 	"github.com/codemojex/feedrenderer/migrations"
-	"github.com/codemojex/feedrenderer/watch"
 )
 
 // real is the whole way from a rendered line to the watchers, on real servers.
@@ -194,9 +193,7 @@ func TestOnRealServers(t *testing.T) {
 		}
 		slices.Sort(got)
 		equal(t, got, []string{"secret 87 %", "secret 88 %"})
-		w.until(func(f watch.Frame) bool {
-			return f.T == "game" && f.Header.Released && f.Header.Mode == feed.ModeClassic
-		})
+		w.header(func(g *feed.Game) bool { return g.Released && g.Mode == feed.ModeClassic })
 	})
 
 	t.Run("TwoTenantsWithTheSameGameNeverSeeEachOther", func(t *testing.T) {
