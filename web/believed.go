@@ -38,9 +38,7 @@ func newBelieved[K comparable, V any](keep time.Duration, look func(context.Cont
 
 // of returns what is believed of a key, after a lookup where that is too old.
 func (b *believed[K, V]) of(ctx context.Context, key K) (V, error) {
-	b.mu.Lock()
-	last, ok := b.known[key]
-	b.mu.Unlock()
+	last, ok := b.last(key)
 	if ok && time.Since(last.at) < b.keep {
 		return last.value, last.err
 	}
@@ -62,7 +60,17 @@ func (b *believed[K, V]) of(ctx context.Context, key K) (V, error) {
 	}
 }
 
+func (b *believed[K, V]) last(key K) (belief[V], bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last, ok := b.known[key]
+	return last, ok
+}
+
 func (b *believed[K, V]) ask(ctx context.Context, key K) (belief[V], error) {
+	if last, ok := b.last(key); ok && time.Since(last.at) < b.keep { // another asked since the caller looked
+		return last, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	begun := time.Now() // what it says may be as old
