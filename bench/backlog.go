@@ -75,8 +75,10 @@ func opening() feed.Fields {
 
 func score(i int) feed.Fields {
 	return feed.Fields{
-		{Name: "kind", Value: "scored"}, {Name: "player", Value: "player" + strconv.Itoa(i%40)},
-		{Name: "pct", Value: strconv.Itoa(i % 101)}, {Name: "eff", Value: strconv.Itoa(i % 601)},
+		{Name: "kind", Value: "scored"},
+		{Name: "player", Value: "player" + strconv.Itoa(i%40)},
+		{Name: "pct", Value: strconv.Itoa(i % 101)},
+		{Name: "eff", Value: strconv.Itoa(i % 601)},
 	}
 }
 

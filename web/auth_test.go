@@ -185,7 +185,9 @@ func TestNothingOfAForeignTenantIsToldByCursorsTagsOrCounts(t *testing.T) {
 	tick := w.until(func(f watch.Frame) bool { return f.T == "tick" && len(f.Games) == 1 })
 	equal(t, tick.Games[0].Watchers, 1)
 	// Its first ticks may be of the time before the others came.
-	tick = crowd[0].until(func(f watch.Frame) bool { return f.T == "tick" && len(f.Games) == 1 && f.Games[0].Watchers >= len(crowd) })
+	tick = crowd[0].until(func(f watch.Frame) bool {
+		return f.T == "tick" && len(f.Games) == 1 && f.Games[0].Watchers >= len(crowd)
+	})
 	equal(t, tick.Games[0].Watchers, 3)
 }
 
