@@ -59,7 +59,8 @@ func (b *bench) append(ctx context.Context, stream string, n int) error {
 	return nil
 }
 
-// ours runs a consumer until n entries were acknowledged, and stops it.
+// ours has a running consumer join the stream and counts until n entries were acknowledged. Like the other sides it is
+// connected before the clock starts.
 func (b *bench) ours(ctx context.Context, stream string, n int) (float64, error) {
 	var handled atomic.Int64
 	done := make(chan struct{})
@@ -68,15 +69,19 @@ func (b *bench) ours(ctx context.Context, stream string, n int) (float64, error)
 			close(done)
 		}
 		return acks(len(batch))
-	})
+	}, func(cfg *consumer.Config) { cfg.Streams = nil })
 	if err != nil {
 		return 0, err
+	}
+	run := make(chan error, 1)
+	go func() { run <- c.Run(ctx) }()
+	for c.Stats().Name == "" && ctx.Err() == nil {
+		runtime.Gosched()
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	start := time.Now()
-	run := make(chan error, 1)
-	go func() { run <- c.Run(ctx) }()
+	c.Join(stream)
 	select {
 	case <-done:
 	case err := <-run:
