@@ -138,12 +138,13 @@ func (c *demoCommand) startReplicas(ctx context.Context, p process, all *replica
 	}
 	addresses := make([]string, demoWebs)
 	for i := range addresses {
-		wanted := "127.0.0.1:0"
-		if i == 0 {
-			wanted = c.Listen
-		}
 		var err error
-		if addresses[i], err = freeAddress(ctx, wanted); err != nil {
+		if i == 0 {
+			addresses[i], err = freeAddress(ctx, c.Listen)
+		} else {
+			addresses[i], err = servers.FreeAddress()
+		}
+		if err != nil {
 			return nil, err
 		}
 		if err := start(fmt.Sprintf("web-%d", i+1), "web", "--listen", addresses[i]); err != nil {

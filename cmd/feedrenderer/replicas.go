@@ -111,7 +111,7 @@ func (r *replicas) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// freeAddress is the wanted address if nobody has it, else one of a free port on the same host.
+// freeAddress is the wanted address if nobody has it, else a free one of the loopback interface.
 func freeAddress(ctx context.Context, wanted string) (string, error) {
 	host, _, err := net.SplitHostPort(wanted)
 	if err != nil {
@@ -120,10 +120,7 @@ func freeAddress(ctx context.Context, wanted string) (string, error) {
 	var listening net.ListenConfig
 	socket, err := listening.Listen(ctx, "tcp", wanted)
 	if err != nil {
-		socket, err = listening.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
-	}
-	if err != nil {
-		return "", fmt.Errorf("find a free address: %w", err)
+		return servers.FreeAddress()
 	}
 	address := socket.Addr().(*net.TCPAddr)
 	if address.IP.IsUnspecified() {

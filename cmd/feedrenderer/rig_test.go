@@ -252,7 +252,7 @@ func get(t *testing.T, url string) (status int, body string) {
 
 func someAddress(t *testing.T) string {
 	t.Helper()
-	address, err := freeAddress(t.Context(), "127.0.0.1:0")
+	address, err := servers.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

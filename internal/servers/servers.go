@@ -230,4 +230,11 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("find a free port: %w", err)
 }
 
+// FreeAddress is a loopback address whose port is free, host:port. It is not one that the system gives to outgoing
+// connections, so a process that is started or restarted there soon finds it free still, in all likelihood.
+func FreeAddress() (string, error) {
+	port, err := freePort()
+	return address(port), err
+}
+
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
