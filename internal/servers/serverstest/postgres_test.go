@@ -47,6 +47,12 @@ func TestBinariesThatShareAServer(t *testing.T) {
 	if err := killed.admin.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// The server lets go of its lock a moment after the connection has ended: wait for that, by taking it.
+	for _, sql := range []string{`SELECT pg_advisory_lock($1, $2)`, `SELECT pg_advisory_unlock($1, $2)`} {
+		if _, err := admin.Exec(t.Context(), sql, runLock, killed.run); err != nil {
+			t.Fatal(err)
+		}
+	}
 	next, nextName := start()
 	want := []string{alive.template(), aliveName, next.template(), nextName}
 	slices.Sort(want)
