@@ -66,36 +66,36 @@ func (s *Server) games(c echo.Context) error {
 	}{orEmpty(list), more})
 }
 
-func (s *Server) game(c echo.Context) error {
+// header reads the game that is asked for. done says that the request is answered: the client has this version.
+func (s *Server) header(c echo.Context) (game feed.Game, done bool, err error) {
 	key, err := s.key(c)
 	if err != nil {
-		return err
+		return feed.Game{}, false, err
 	}
-	if done, err := s.unchanged(c, key); done || err != nil {
-		return err
+	if done, err = s.unchanged(c, key); done || err != nil {
+		return feed.Game{}, done, err
 	}
-	game, err := s.config.Timeline.Game(c.Request().Context(), key)
-	if err != nil {
-		return err
+	if game, err = s.config.Timeline.Game(c.Request().Context(), key); err != nil {
+		return feed.Game{}, false, err
 	}
 	cacheable(c, etag(c, game.Cursor))
+	return game, false, nil
+}
+
+func (s *Server) game(c echo.Context) error {
+	game, done, err := s.header(c)
+	if done || err != nil {
+		return err
+	}
 	return c.JSON(http.StatusOK, game)
 }
 
 // board answers what is derived from a game's lines, without the rest of its header.
 func (s *Server) board(c echo.Context) error {
-	key, err := s.key(c)
-	if err != nil {
+	game, done, err := s.header(c)
+	if done || err != nil {
 		return err
 	}
-	if done, err := s.unchanged(c, key); done || err != nil {
-		return err
-	}
-	game, err := s.config.Timeline.Game(c.Request().Context(), key)
-	if err != nil {
-		return err
-	}
-	cacheable(c, etag(c, game.Cursor))
 	return c.JSON(http.StatusOK, struct {
 		Game     feed.GameID       `json:"game"`
 		Released bool              `json:"released"`
