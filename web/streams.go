@@ -14,10 +14,10 @@ import (
 	"github.com/codemojex/feedrenderer/feed"
 )
 
-// Group shows how the renderers' group stands with the streams of a tenant.
+// Group shows how the renderers' group stands with the streams.
 type Group interface {
-	// Streams lists the streams in order of game, and the tenant's retry stream, of no game, before them. The list may be
-	// shared and is not changed.
+	// Streams lists the streams of a tenant, of all tenants where that is "", in order of tenant and game; a tenant's retry
+	// stream, of no game, comes before those. What it gives may be shared and is not changed.
 	Streams(ctx context.Context, tenant feed.TenantID) (GroupHealth, error)
 }
 

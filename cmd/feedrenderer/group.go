@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -22,15 +23,20 @@ import (
 // while no renderer runs.
 type group struct {
 	client   valkey.Client
+	name     string
 	observer *consumer.Observer
 	letters  *consumer.DeadLetters
 	looking  singleflight.Group // by tenant
+
+	mu   sync.Mutex // guards what follows
+	last web.GroupHealth
+	at   time.Time // when the last look at all streams began, zero before the first
 }
 
 // newGroup looks after a group; degradedAfter 0 is the consumer's default.
 func newGroup(client valkey.Client, name string, degradedAfter time.Duration) *group {
 	config := consumer.Config{Group: name, DeadLetter: deadLetters, RetryStream: retryStream, DegradedAfter: degradedAfter}
-	return &group{client: client, observer: consumer.NewObserver(client, config), letters: consumer.NewDeadLetters(client, config)}
+	return &group{client: client, name: name, observer: consumer.NewObserver(client, config), letters: consumer.NewDeadLetters(client, config)}
 }
 
 // deadLetters is where the dead letters of a stream go: those of a game under its own name, and beside a tenant's retry
@@ -56,7 +62,14 @@ const lookTime = 30 * time.Second
 // Streams implements web.Group. Those who ask at once share an answer.
 func (g *group) Streams(ctx context.Context, tenant feed.TenantID) (web.GroupHealth, error) {
 	asked := g.looking.DoChan(string(tenant), func() (any, error) {
-		return g.look(context.WithoutCancel(ctx), feed.GameKey{Tenant: tenant})
+		begun := time.Now()
+		health, err := g.look(context.WithoutCancel(ctx), feed.GameKey{Tenant: tenant})
+		if err == nil && tenant == "" {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.last, g.at = health, begun
+		}
+		return health, err
 	})
 	select {
 	case <-ctx.Done():
@@ -67,6 +80,18 @@ func (g *group) Streams(ctx context.Context, tenant feed.TenantID) (web.GroupHea
 		}
 		return answer.Val.(web.GroupHealth), nil
 	}
+}
+
+// recent is the last look at all streams where that is at most so old, else a new one. It is shared with the web role,
+// which looks every now and then.
+func (g *group) recent(ctx context.Context, age time.Duration) (web.GroupHealth, error) {
+	g.mu.Lock()
+	last, at := g.last, g.at
+	g.mu.Unlock()
+	if !at.IsZero() && time.Since(at) <= age {
+		return last, nil
+	}
+	return g.Streams(ctx, "")
 }
 
 // look says how the group stands with the streams of a tenant, of all where that is "", or with one game's. They are in
