@@ -117,15 +117,19 @@ func (c *Consumer) greet(ctx context.Context, client valkey.Client) error {
 	if err := supported(info); err != nil {
 		return err
 	}
-	policy := infoLine(info, "maxmemory_policy")
-	if policy == "noeviction" || strings.HasPrefix(policy, "volatile-") {
-		policy = "" // streams carry no expiry of ours
-	}
-	c.eviction.Store(&policy)
-	if policy != "" {
+	if policy := evicting(info); policy != "" {
 		c.cfg.Logger.Warn("server may evict streams", "policy", policy)
 	}
 	return nil
+}
+
+// evicting reads from INFO the server's maxmemory-policy, "" where that spares streams, which carry no expiry of ours.
+func evicting(info string) string {
+	policy := infoLine(info, "maxmemory_policy")
+	if policy == "noeviction" || strings.HasPrefix(policy, "volatile-") {
+		return ""
+	}
+	return policy
 }
 
 // supported: Valkey from 7.2 and Redis from 7.0 tell trimmed entries from live ones as this package needs it.

@@ -11,11 +11,10 @@ import (
 
 // Consumer is one member of a consumer group. All methods are safe for concurrent use.
 type Consumer struct {
-	cfg      Config
-	count    counters
-	faults   faultLog
-	lost     losses
-	eviction atomic.Pointer[string] // the server's policy, if it may evict streams
+	cfg    Config
+	count  counters
+	faults faultLog
+	lost   losses
 
 	life     atomic.Int32
 	stopping chan context.Context // holds the context of the one Stop that counts

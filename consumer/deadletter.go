@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -28,7 +29,7 @@ func (p *partition) bury(b burial) {
 		s.c.faults.warn("dead letter not written", key, err, "entry", b.e.msg.EntryID)
 	case code == buryDone:
 		count.deadLettered.Add(1)
-		s.log.Warn("dead letter", "stream", key, "entry", b.e.msg.EntryID, "attempts", b.e.msg.Attempts, "reason", b.reason)
+		s.c.faults.warn("dead letter", "", errors.New(b.reason), "stream", key, "entry", b.e.msg.EntryID, "attempts", b.e.msg.Attempts)
 	case code == buryTrimmed:
 		count.trimmed.Add(1)
 	case code == buryLost:

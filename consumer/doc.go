@@ -58,8 +58,8 @@
 // # Watching it
 //
 // Stats counts what this consumer did; Health asks the server how the group stands on each stream: lag, pending, the age of
-// the oldest pending entry, entries lost to trimming before they were read, dead letters, names. Collector shows both to
-// Prometheus. An Observer asks the same where no consumer runs, and DeadLetters looks after what was given up on. Logs go
+// the oldest pending entry, entries lost to trimming before they were read, dead letters, names. Collector and
+// HealthCollector show them to Prometheus. An Observer asks the same where no consumer runs, and DeadLetters looks after what was given up on. Logs go
 // to Config.Logger; a fault that lasts is logged once a minute, not once a try.
 //
 // # Testing a handler

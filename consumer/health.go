@@ -89,10 +89,6 @@ func (s *session) health(ctx context.Context) (Health, error) {
 			h.Reasons = append(h.Reasons, st.Fault)
 		}
 	}
-	if policy := s.c.eviction.Load(); policy != nil && *policy != "" {
-		h.Eviction = *policy
-		h.Reasons = append(h.Reasons, "the server may evict streams: maxmemory-policy "+*policy)
-	}
 	var stats Stats
 	s.breaker.state(&stats)
 	if stats.Breaker {

@@ -22,6 +22,12 @@ func (p *partition) expel() {
 	}
 	p.mu.Unlock()
 	held := map[string]bool{s.name: true}
+	removed := map[string]int{} // from so many groups, by name
+	defer func() {
+		for name, n := range removed {
+			s.log.Info("dead consumer removed", "consumer", name, "streams", n)
+		}
+	}()
 	for len(streams) > 0 && !s.quitting() {
 		n := min(len(streams), readerStreams)
 		cmds := make([]valkey.Completed, n)
@@ -34,8 +40,8 @@ func (p *partition) expel() {
 				continue // its reader, or the next time
 			}
 			for _, c := range list {
-				if c.Pending == 0 && c.Idle >= s.cfg.ConsumerGrace && !s.alive(ctx, c.Name, held) {
-					s.expel(ctx, streams[i].key, c.Name)
+				if c.Pending == 0 && c.Idle >= s.cfg.ConsumerGrace && !s.alive(ctx, c.Name, held) && s.expel(ctx, streams[i].key, c.Name) {
+					removed[c.Name]++
 				}
 			}
 		}
@@ -56,16 +62,14 @@ func (s *session) alive(ctx context.Context, name string, known map[string]bool)
 	return n > 0
 }
 
-func (s *session) expel(ctx context.Context, key, name string) {
+// expel says whether the name was removed.
+func (s *session) expel(ctx context.Context, key, name string) bool {
 	grace := strconv.FormatInt(s.cfg.ConsumerGrace.Milliseconds(), 10)
 	n, err := s.scripts.expel.Exec(ctx, s.cmd, []string{key}, []string{s.cfg.Group, name, grace}).AsInt64()
 	if err != nil {
 		s.c.count.failures.Add(1)
-		return
 	}
-	if n == 1 {
-		s.log.Info("dead consumer removed from the group", "stream", key, "consumer", name)
-	}
+	return n == 1
 }
 
 // consumers reads XINFO CONSUMERS.

@@ -7,64 +7,55 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// collector shows Stats and Health as metrics. Each scrape asks the server.
+// Collector shows to Prometheus what the consumer did and how it stands. It asks no server.
+func (c *Consumer) Collector() prometheus.Collector {
+	m := &collector{c: c}
+	desc := describe(&m.descs, c.cfg.Group)
+	m.entries = desc("entries_total", "Entries by what became of them.", "event")
+	m.batches = desc("batches_total", "Batches handed to the handler.", "lane")
+	m.openings = desc("breaker_openings_total", "Times the handler's store was found down.")
+	m.remade = desc("groups_remade_total", "Groups made again after they or their streams were destroyed.")
+	m.failures = desc("command_failures_total", "Commands that failed.")
+	m.streams = desc("streams", "Streams that are read.")
+	m.unreadable = desc("unreadable_streams", "Of those, streams that cannot be read: their keys hold something else.")
+	m.inFlight = desc("in_flight_entries", "Entries queued or in handlers.")
+	m.bytes = desc("in_flight_bytes", "Bytes of those.")
+	m.delayed = desc("delayed_entries", "Entries waiting for their retry.")
+	m.ratio = desc("batch_ratio", "Batches of new entries for one of reclaimed ones while both wait.")
+	m.breaker = desc("breaker_open", "1 while the handler's store is down and reading is paused.")
+	return m
+}
+
+// HealthCollector shows the group's health on each stream to Prometheus, as far as the server can tell: what is unknown
+// has no sample. Each scrape asks the server, and each stream is a label: it is for groups of some dozens of streams, on
+// one of their consumers.
+func (c *Consumer) HealthCollector() prometheus.Collector {
+	m := &healthCollector{c: c}
+	desc := describe(&m.descs, c.cfg.Group)
+	m.up = desc("group_up", "1 if the server answered this scrape.")
+	m.lag = desc("stream_lag_entries", "Entries not delivered to anybody yet.", "stream")
+	m.lost = desc("stream_lost_entries", "Entries trimmed away before they were read.", "stream")
+	m.pending = desc("stream_pending_entries", "Entries delivered and not settled.", "stream")
+	m.age = desc("stream_oldest_pending_age_seconds", "Age of the oldest pending entry.", "stream")
+	m.idle = desc("stream_oldest_pending_idle_seconds", "Time since the oldest pending entry was last delivered.", "stream")
+	m.unread = desc("stream_oldest_unread_age_seconds", "Age of the oldest entry not delivered to anybody yet.", "stream")
+	m.letters = desc("stream_dead_letters", "Dead letters kept.", "stream")
+	m.names = desc("stream_consumers", "Names in the group that a running consumer holds (alive) and that none does (dead).", "stream", "state")
+	return m
+}
+
 type collector struct {
+	descs
 	c *Consumer
 
-	entries, batches, openings, failures                            *prometheus.Desc
-	inFlight, bytes, delayed, ratio, breaker                        *prometheus.Desc
-	up, lag, lost, pending, age, idle, unread, letters, names, dead *prometheus.Desc
+	entries, batches, openings, remade, failures                  *prometheus.Desc
+	streams, unreadable, inFlight, bytes, delayed, ratio, breaker *prometheus.Desc
 }
 
-// scrapeTimeout bounds what a scrape may take while the server does not answer.
-const scrapeTimeout = 3 * time.Second
-
-// Collector shows the consumer to Prometheus: what it did, how it stands, and the group's health on each stream, as far
-// as the server can tell: what is unknown has no sample.
-func (c *Consumer) Collector() prometheus.Collector {
-	labels := prometheus.Labels{"group": c.cfg.Group}
-	desc := func(name, help string, variable ...string) *prometheus.Desc {
-		return prometheus.NewDesc("consumer_"+name, help, variable, labels)
-	}
-	return &collector{
-		c:        c,
-		entries:  desc("entries_total", "Entries by what became of them.", "event"),
-		batches:  desc("batches_total", "Batches handed to the handler.", "lane"),
-		openings: desc("breaker_openings_total", "Times the handler's store was found down."),
-		failures: desc("command_failures_total", "Commands that failed."),
-		inFlight: desc("in_flight_entries", "Entries queued or in handlers."),
-		bytes:    desc("in_flight_bytes", "Bytes of those."),
-		delayed:  desc("delayed_entries", "Entries waiting for their retry."),
-		ratio:    desc("ratio", "Batches of new entries for one of reclaimed ones while both wait."),
-		breaker:  desc("breaker_open", "1 while the handler's store is down and reading is paused."),
-		up:       desc("up", "1 if the server answered this scrape."),
-		lag:      desc("stream_lag_entries", "Entries not delivered to anybody yet.", "stream"),
-		lost:     desc("stream_lost_entries", "Entries trimmed away before they were read.", "stream"),
-		pending:  desc("stream_pending_entries", "Entries delivered and not settled.", "stream"),
-		age:      desc("stream_oldest_pending_seconds", "Age of the oldest pending entry.", "stream"),
-		idle:     desc("stream_oldest_pending_idle_seconds", "Time since the oldest pending entry was last delivered.", "stream"),
-		unread:   desc("stream_oldest_unread_seconds", "Age of the oldest entry not delivered to anybody yet.", "stream"),
-		letters:  desc("stream_dead_letters", "Dead letters kept.", "stream"),
-		names:    desc("stream_consumers", "Consumer names in the group.", "stream"),
-		dead:     desc("stream_dead_consumers", "Names in the group that no running consumer holds.", "stream"),
-	}
-}
-
-func (m *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		m.entries, m.batches, m.openings, m.failures, m.inFlight, m.bytes, m.delayed, m.ratio, m.breaker,
-		m.up, m.lag, m.lost, m.pending, m.age, m.idle, m.unread, m.letters, m.names, m.dead,
-	} {
-		ch <- d
-	}
-}
-
+// Collect implements prometheus.Collector.
 func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, v int64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	s := m.c.Stats()
 	for _, e := range []struct {
@@ -90,38 +81,90 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	count(m.batches, s.Batches, "new")
 	count(m.batches, s.ReclaimedBatches, "reclaimed")
 	count(m.openings, s.BreakerOpenings)
+	count(m.remade, s.GroupsRemade)
 	count(m.failures, s.Failures)
-	gauge(m.inFlight, float64(s.InFlight))
-	gauge(m.bytes, float64(s.Bytes))
-	gauge(m.delayed, float64(s.Delayed))
-	gauge(m.ratio, float64(s.Ratio))
-	gauge(m.breaker, flag(s.Breaker))
+	gauge(ch, m.streams, s.Streams)
+	gauge(ch, m.unreadable, m.c.unreadable())
+	gauge(ch, m.inFlight, s.InFlight)
+	gauge(ch, m.bytes, s.Bytes)
+	gauge(ch, m.delayed, s.Delayed)
+	gauge(ch, m.ratio, s.Ratio)
+	gauge(ch, m.breaker, flag(s.Breaker))
+}
 
+// unreadable counts the streams that cannot be read.
+func (c *Consumer) unreadable() int {
+	c.mu.Lock()
+	s := c.session
+	c.mu.Unlock()
+	if s == nil {
+		return 0
+	}
+	_, faults := s.keys()
+	return len(faults)
+}
+
+type healthCollector struct {
+	descs
+	c *Consumer
+
+	up, lag, lost, pending, age, idle, unread, letters, names *prometheus.Desc
+}
+
+// scrapeTimeout bounds what a scrape may take while the server does not answer.
+const scrapeTimeout = 3 * time.Second
+
+// Collect implements prometheus.Collector.
+func (m *healthCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	h, err := m.c.Health(ctx)
-	gauge(m.up, flag(err == nil))
+	gauge(ch, m.up, flag(err == nil))
 	if err != nil {
 		return
 	}
 	for _, st := range h.Streams {
 		if st.LagKnown {
-			gauge(m.lag, float64(st.Lag), st.Stream)
+			gauge(ch, m.lag, st.Lag, st.Stream)
 		}
 		if st.LostKnown {
-			gauge(m.lost, float64(st.Lost), st.Stream)
+			gauge(ch, m.lost, st.Lost, st.Stream)
 		}
-		gauge(m.pending, float64(st.Pending), st.Stream)
-		gauge(m.age, st.OldestAge.Seconds(), st.Stream)
-		gauge(m.idle, st.OldestIdle.Seconds(), st.Stream)
-		gauge(m.letters, float64(st.DeadLetters), st.Stream)
-		gauge(m.unread, st.Unread.Seconds(), st.Stream)
-		gauge(m.names, float64(len(st.Consumers)), st.Stream)
-		gauge(m.dead, float64(len(st.Dead())), st.Stream)
+		gauge(ch, m.pending, st.Pending, st.Stream)
+		gauge(ch, m.age, st.OldestAge.Seconds(), st.Stream)
+		gauge(ch, m.idle, st.OldestIdle.Seconds(), st.Stream)
+		gauge(ch, m.unread, st.Unread.Seconds(), st.Stream)
+		gauge(ch, m.letters, st.DeadLetters, st.Stream)
+		dead := len(st.Dead())
+		gauge(ch, m.names, len(st.Consumers)-dead, st.Stream, "alive")
+		gauge(ch, m.names, dead, st.Stream, "dead")
 	}
 }
 
-func flag(b bool) float64 {
+// descs are what a collector describes.
+type descs []*prometheus.Desc
+
+// Describe implements prometheus.Collector.
+func (d descs) Describe(ch chan<- *prometheus.Desc) {
+	for _, desc := range d {
+		ch <- desc
+	}
+}
+
+// describe makes descriptions for a group and notes them.
+func describe(all *descs, group string) func(name, help string, labels ...string) *prometheus.Desc {
+	return func(name, help string, labels ...string) *prometheus.Desc {
+		desc := prometheus.NewDesc("consumer_"+name, help, labels, prometheus.Labels{"group": group})
+		*all = append(*all, desc)
+		return desc
+	}
+}
+
+func gauge[N int | int64 | float64](ch chan<- prometheus.Metric, desc *prometheus.Desc, v N, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(v), labels...)
+}
+
+func flag(b bool) int {
 	if b {
 		return 1
 	}

@@ -59,6 +59,13 @@ func (o *Observer) Health(ctx context.Context, streams ...string) (Health, error
 			}
 		}
 	}
+	// A server that does not let itself be asked is not known to evict.
+	if info, err := o.client.Do(ctx, o.client.B().Info().Section("memory").Build()).ToString(); err == nil {
+		h.Eviction = evicting(info)
+	}
+	if h.Eviction != "" {
+		h.Reasons = append(h.Reasons, "the server may evict streams: maxmemory-policy "+h.Eviction)
+	}
 	return h, nil
 }
 
