@@ -25,6 +25,7 @@ type model struct {
 	drop      float64
 	shuffle   bool          // deliver each message after a random moment
 	slow      time.Duration // what a read takes after it has looked
+	during    func()        // called by a read after it has looked, before it answers
 	told      []broadcast.Count
 	ringing   sync.WaitGroup
 }
@@ -140,7 +141,7 @@ func (m *model) asked(query string, key feed.GameKey) (*modelGame, error) {
 
 func (m *model) read(query string, key feed.GameKey, look func(*modelGame) error) error {
 	m.mu.Lock()
-	slow := m.slow
+	slow, during := m.slow, m.during
 	g, err := m.asked(query, key)
 	if err == nil {
 		err = look(g)
@@ -148,6 +149,9 @@ func (m *model) read(query string, key feed.GameKey, look func(*modelGame) error
 	m.mu.Unlock()
 	if slow > 0 {
 		<-time.After(slow)
+	}
+	if during != nil {
+		during()
 	}
 	return err
 }

@@ -27,10 +27,12 @@ type read func(context.Context)
 const idleWait = time.Hour
 
 // next says what to read now, or how long nothing needs to be read. The order is that of need: whoever waits for a first
-// answer, then gaps, then the header.
+// answer, then gaps, then the header. Before that it serves whom a message has made servable: that needs no read, so
+// nothing else would.
 func (h *hub) next(now time.Time) (read, time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.serveAll()
 	if wait := h.retryAt.Sub(now); wait > 0 {
 		return nil, wait
 	}
