@@ -23,6 +23,9 @@ func (v *View) AppendJSON(b []byte) []byte {
 	b = appendTexts(append(b, `,"fields":`...), v.Fields)
 	b = appendString(append(b, `,"icon":`...), v.Icon)
 	b = appendString(append(b, `,"tone":`...), string(v.Tone))
+	if v.Score {
+		b = append(b, `,"score":true`...)
+	}
 	b = appendString(append(b, `,"state":`...), string(v.State))
 	if v.Reason != "" {
 		b = appendString(append(b, `,"reason":`...), v.Reason)

@@ -23,6 +23,7 @@ func TestAppendJSONWritesWhatTheLibraryWrites(t *testing.T) {
 			Evt: ID(rapid.Int64Min(0).Draw(t, "evt")), Ver: rapid.Int64().Draw(t, "ver"),
 			Kind: text.Draw(t, "kind"), At: instant.Draw(t, "at"), Actor: text.Draw(t, "actor"), Text: text.Draw(t, "text"),
 			Icon: text.Draw(t, "icon"), Tone: Tone(text.Draw(t, "tone")), State: State(text.Draw(t, "state")), Reason: text.Draw(t, "reason"),
+			Score: rapid.Bool().Draw(t, "score"),
 		}
 		if rapid.Bool().Draw(t, "with fields") {
 			v.Fields = rapid.MapOfN(text, text, 0, 5).Draw(t, "fields")

@@ -29,6 +29,7 @@ type View struct {
 	Fields    map[string]string `json:"fields"`
 	Icon      string            `json:"icon"`
 	Tone      Tone              `json:"tone"`
+	Score     bool              `json:"score,omitempty"` // hidden until its game was released
 	State     State             `json:"state"`
 	Reason    string            `json:"reason,omitempty"`
 	AmendedAt *Instant          `json:"amended_at,omitempty"`
@@ -49,7 +50,7 @@ func Fold(evt ID, mode Mode, base *Base, amendment *Amendment) View {
 			return view
 		}
 	}
-	view.Kind, view.Icon, view.Tone = base.Kind, base.Icon, base.Tone
+	view.Kind, view.Icon, view.Tone, view.Score = base.Kind, base.Icon, base.Tone, base.Visibility != Public
 	view.Fields = shown(mode, base, amendment)
 	view.Actor = view.Fields[base.Actor]
 	if amendment != nil && amendment.Text != "" {

@@ -25,7 +25,7 @@ func TestFold(t *testing.T) {
 	by := feed.IDAt(time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC))
 	at, amended := feed.Instant(evt.Time()), feed.Instant(by.Time())
 	live := feed.View{
-		Evt: evt, Kind: "scored", At: at, Actor: "alex", Text: "alex scored 87 %", Icon: "dart", Tone: feed.ToneGood, State: feed.Live,
+		Evt: evt, Kind: "scored", At: at, Actor: "alex", Text: "alex scored 87 %", Icon: "dart", Tone: feed.ToneGood, Score: true, State: feed.Live,
 		Fields: map[string]string{"player": "alex", "pct": "87"},
 	}
 	corrected := func(change func(*feed.View)) feed.View {
