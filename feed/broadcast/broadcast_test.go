@@ -295,9 +295,10 @@ func TestDecode(t *testing.T) {
 	t.Run("WhatIsEncodedIsDecoded", func(t *testing.T) {
 		t.Parallel()
 		in := change(acme, 1, 4, changed(3, 2, "a", feed.Public), changed(2, 4, "b\n<c>", feed.Public))
-		got, count, err := decode(acme, encode(&in))
-		if err != nil || count != nil {
-			t.Fatal(err)
+		at := time.UnixMilli(1_796_052_639_694)
+		got, count, err := decode(acme, encode(&in, at))
+		if err != nil || count != nil || !got.At.Equal(at) {
+			t.Fatal(got.At, err)
 		}
 		var views []feed.View
 		for _, line := range got.Lines {
@@ -316,7 +317,7 @@ func TestDecode(t *testing.T) {
 // FuzzDecode: whatever stands on a channel is a message that chains, a count, or an error.
 func FuzzDecode(f *testing.F) {
 	in := change(acme, 1, 4, changed(3, 2, "a", feed.Public), changed(2, 4, "b", feed.Public))
-	f.Add(encode(&in))
+	f.Add(encode(&in, time.Now()))
 	for _, seed := range []string{`{"tenant":"acme","game":"g1","process":"p","n":3}`, `{"tenant":"acme","game":"g1","epoch":"e","from":1,"to":1}`, `null`, `[]`, ``} {
 		f.Add([]byte(seed))
 	}

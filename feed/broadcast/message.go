@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/codemojex/feedrenderer/feed"
 )
@@ -14,9 +15,10 @@ import (
 type Message struct {
 	Game     feed.GameKey
 	Epoch    string
-	From, To int64  // the range (From, To]; equal where nothing changed
-	Bare     bool   // the lines were too many to be carried: read them from the table
-	Lines    []Line // in order of version, those that may be seen
+	From, To int64     // the range (From, To]; equal where nothing changed
+	At       time.Time // of the ringing, right after the commit, by the publisher's clock; zero if it does not say
+	Bare     bool      // the lines were too many to be carried: read them from the table
+	Lines    []Line    // in order of version, those that may be seen
 }
 
 // Line is a changed line, encoded once by the publisher: its bytes go to every watcher as they are.
@@ -46,6 +48,7 @@ type wire struct {
 	Epoch   string            `json:"epoch,omitempty"`
 	From    int64             `json:"from"`
 	To      int64             `json:"to"`
+	At      int64             `json:"at,omitempty"`   // ms since 1970
 	Lines   []json.RawMessage `json:"lines,omitzero"` // absent: bare
 	Process string            `json:"process,omitempty"`
 	N       int               `json:"n,omitempty"`
@@ -58,13 +61,14 @@ func channel(game feed.GameKey) string {
 
 // encode writes what wire reads. Names of tenants and games and epochs are letters, digits, '-' and '_': they stand in
 // JSON as they are.
-func encode(change *feed.Change) []byte {
+func encode(change *feed.Change, at time.Time) []byte {
 	b := make([]byte, 0, 256+240*len(change.Lines))
 	b = append(append(b, `{"tenant":"`...), change.Game.Tenant...)
 	b = append(append(b, `","game":"`...), change.Game.Game...)
 	b = append(append(b, `","epoch":"`...), change.Epoch...)
 	b = strconv.AppendInt(append(b, `","from":`...), change.From, 10)
 	b = strconv.AppendInt(append(b, `,"to":`...), change.To, 10)
+	b = strconv.AppendInt(append(b, `,"at":`...), at.UnixMilli(), 10)
 	bare := len(b)
 	b = append(b, `,"lines":[`...)
 	start := len(b)
@@ -108,6 +112,9 @@ func decode(game feed.GameKey, data []byte) (Message, *Count, error) {
 		return Message{}, nil, fmt.Errorf("message from %d to %d", in.From, in.To)
 	}
 	message := Message{Game: game, Epoch: in.Epoch, From: in.From, To: in.To, Bare: in.Lines == nil}
+	if in.At > 0 {
+		message.At = time.UnixMilli(in.At)
+	}
 	message.Lines = make([]Line, len(in.Lines))
 	above := in.From
 	for i, raw := range in.Lines {

@@ -3,6 +3,7 @@ package broadcast
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/valkey-io/valkey-go"
 
@@ -26,9 +27,10 @@ func (p *Publisher) Publish(ctx context.Context, changes []feed.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
+	now := time.Now()
 	commands := make(valkey.Commands, len(changes))
 	for i := range changes {
-		message := valkey.BinaryString(encode(&changes[i]))
+		message := valkey.BinaryString(encode(&changes[i], now))
 		commands[i] = p.client.B().Spublish().Channel(channel(changes[i].Game)).Message(message).Build()
 	}
 	return tell(ctx, p.client, commands)
