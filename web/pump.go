@@ -9,34 +9,24 @@ import (
 
 // outlet is the way to one watcher: a socket or an event stream.
 type outlet interface {
-	// write sends frames, in order, within one deadline.
-	write(frames []frame) error
-	// probe finds out whether the peer still lives, without waiting for it, and closes the watcher if not.
-	probe()
+	// send writes frames, in order, within one deadline.
+	send(frames []frame) error
 	// force breaks the connection.
 	force()
 }
 
-// pump writes what is queued for a watcher until it is to be closed, or until its connection breaks. Nothing is written
-// to the watcher but from here.
-func (s *Server) pump(w *watcher, out outlet) (closing, error) {
-	tick := time.NewTicker(s.config.Times.Tick)
-	defer tick.Stop()
-	probe := time.NewTicker(s.config.Times.Probe)
-	defer probe.Stop()
+// pump writes what is queued for a watcher until nothing is, and says whether that was the end: it is to be closed, or
+// its connection broke. Else it is to be called again when the watcher wakes it. Nothing is written to the watcher but
+// from here.
+func (s *Server) pump(w *watcher, out outlet) (why closing, ended bool, err error) {
 	for {
-		select {
-		case <-w.ready:
-		case now := <-tick.C:
-			w.say(w.tick(now))
-		case <-probe.C:
-			out.probe()
-			continue
-		}
 		next := w.take()
+		if next.none {
+			return closing{}, false, nil
+		}
 		if len(next.frames) > 0 {
-			if err := out.write(next.frames); err != nil {
-				return closing{}, err
+			if err := out.send(next.frames); err != nil {
+				return closing{}, true, err
 			}
 		}
 		if next.lost != nil {
@@ -44,8 +34,38 @@ func (s *Server) pump(w *watcher, out outlet) (closing, error) {
 			next.lost.hub.resume(next.lost)
 		}
 		if next.close != nil {
-			return *next.close, nil
+			return *next.close, true, nil
 		}
+	}
+}
+
+// ticking says each period where the watcher's games stand, until it is stopped.
+func (s *Server) ticking(w *watcher) (stop func()) {
+	return repeat(s.config.Times.Tick, func() { w.say(w.tick(time.Now())) })
+}
+
+// repeat calls f again and again, a period after the last call, until it is stopped. No goroutine waits in between: one
+// for each watcher would hold more memory than the rest of it. Stop waits for a call under way.
+func repeat(period time.Duration, f func()) (stop func()) {
+	var (
+		mu    sync.Mutex // guards timer and is held by a call
+		timer *time.Timer
+	)
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(period, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if timer != nil {
+			f()
+			timer.Reset(period)
+		}
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		timer.Stop()
+		timer = nil
 	}
 }
 

@@ -1,13 +1,10 @@
 package web
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"time"
 
@@ -18,16 +15,18 @@ import (
 	"github.com/codemojex/feedrenderer/feed"
 )
 
-// socket is one WebSocket connection. A reader takes the client's frames; the pump alone writes and closes. Both are
-// goroutines of their own, with contexts of their own: the request's handler has returned.
+// socket is one WebSocket connection. A reader takes the client's frames; the pump alone writes and closes. The reader is
+// a goroutine of its own, the pump one whenever there is something to write: the request's handler has returned, and a
+// watcher at rest holds one stack.
 type socket struct {
 	*watcher
 	server  *Server
 	conn    *websocket.Conn
 	label   string        // of the tenant in metrics: names are cheap to make up
-	net     net.Conn      // under conn: here is the deadline set, once for all frames of a flush, and here is the end forced
+	raw     *rawConn      // under conn: here is the deadline set, once for all frames of a flush, and here is the end forced
 	pace    *rate.Limiter // of the client's frames
 	misread int           // frames that were not understood; the reader's
+	stop    []func()      // of ticks and probes
 }
 
 // closeTime is how long a close frame may take to be written and answered. The library would wait longer; but an answer
@@ -37,7 +36,7 @@ const closeTime = 2 * time.Second
 // accept upgrades a request and lets the socket run. A request that it refuses is answered.
 func (s *Server) accept(c echo.Context, tenant feed.TenantID) error {
 	r := c.Request()
-	hijacked := &hijackWriter{ResponseWriter: c.Response()}
+	hijacked := &hijackWriter{Response: c.Response()}
 	conn, err := websocket.Accept(hijacked, r, &websocket.AcceptOptions{
 		OriginPatterns:  s.config.Origins,
 		CompressionMode: websocket.CompressionDisabled, // with context takeover a client can crash a read pump
@@ -46,15 +45,12 @@ func (s *Server) accept(c echo.Context, tenant feed.TenantID) error {
 		return fmt.Errorf("upgrade: %w", err)
 	}
 	conn.SetReadLimit(-1) // the reader has a limit of its own, which closes with our code
-	sock := &socket{watcher: newWatcher(tenant, s.config.QueueBytes), server: s, conn: conn, label: "unknown", net: hijacked.conn, pace: rate.NewLimiter(framesASecond, 2*maxGames)}
+	sock := &socket{watcher: newWatcher(tenant, s.config.QueueBytes), server: s, conn: conn, label: "unknown", raw: hijacked.raw, pace: rate.NewLimiter(framesASecond, 2*maxGames)}
 	if _, err := s.known(r.Context(), tenant); err == nil {
 		sock.label = string(tenant)
 	}
 	full := s.greet(r.Context(), sock.watcher, callerOf(c), c.RealIP())
-	if !s.outlets.add(sock.watcher, sock, func() {
-		s.running.Go(sock.read)
-		s.running.Go(sock.run)
-	}) {
+	if !s.outlets.add(sock.watcher, sock, sock.start) {
 		s.unseat(sock.watcher)
 		return conn.Close(closeDraining.code, closeDraining.reason)
 	}
@@ -65,25 +61,28 @@ func (s *Server) accept(c echo.Context, tenant feed.TenantID) error {
 	return nil
 }
 
-// hijackWriter keeps hold of the connection that the upgrade takes over.
-type hijackWriter struct {
-	http.ResponseWriter
-	conn net.Conn
+// start lets the socket run; finish is its end.
+func (s *socket) start() {
+	s.server.running.Add(1)
+	s.server.meter.watchers.WithLabelValues(s.label, "socket").Inc()
+	s.stop = []func(){s.server.ticking(s.watcher), repeat(s.server.config.Times.Probe, s.probe)}
+	s.wake = func() { go s.write() }
+	s.server.running.Go(s.read)
+	go s.write()
 }
 
-func (w *hijackWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	w.conn = conn
-	return conn, rw, err
+// write pumps until nothing is left to be written, or until the end.
+func (s *socket) write() {
+	if why, ended, err := s.server.pump(s.watcher, s); ended {
+		s.finish(why, err)
+	}
 }
 
-// run pumps until the end, and makes it: with a code, or without where the connection is beyond one.
-func (s *socket) run() {
+// finish makes the end: with a code, or without where the connection is beyond one.
+func (s *socket) finish(why closing, err error) {
+	defer s.server.running.Done()
 	meter := s.server.meter
-	gauge := meter.watchers.WithLabelValues(s.label, "socket")
-	gauge.Inc()
-	defer gauge.Dec()
-	why, err := s.server.pump(s.watcher, s)
+	defer meter.watchers.WithLabelValues(s.label, "socket").Dec()
 	s.leave()
 	s.server.unseat(s.watcher)
 	switch {
@@ -101,39 +100,38 @@ func (s *socket) run() {
 	if err != nil {
 		s.server.log.Debug("socket closed", "tenant", s.tenant, "code", int(why.code), "err", err)
 	}
+	for _, stop := range s.stop {
+		stop()
+	}
 	s.server.outlets.remove(s.watcher)
 }
 
-func (s *socket) extend(d time.Duration) {
+// send writes frames by one system call.
+func (s *socket) send(frames []frame) error {
 	// It fails on a closed connection only, and so will the write that follows.
-	if err := s.net.SetWriteDeadline(time.Now().Add(d)); err != nil {
+	if err := s.raw.SetWriteDeadline(time.Now().Add(s.server.config.Times.Write)); err != nil {
 		s.server.log.Debug("no write deadline", "tenant", s.tenant, "err", err)
 	}
-}
-
-func (s *socket) write(frames []frame) error {
-	s.extend(s.server.config.Times.Write)
+	s.raw.hold()
 	for _, f := range frames {
 		if err := s.conn.Write(context.Background(), websocket.MessageText, f.bytes); err != nil {
-			return err
+			return errors.Join(err, s.raw.release())
 		}
 	}
-	return nil
+	return s.raw.release()
 }
 
 // probe pings. A peer that is gone without a word is found out by its silence.
 func (s *socket) probe() {
-	s.server.running.Go(func() {
-		ctx, cancel := context.WithTimeout(s.server.ctx, s.server.config.Times.Write)
-		defer cancel()
-		if err := s.conn.Ping(ctx); err != nil {
-			s.watcher.close(closeSilent)
-		}
-	})
+	ctx, cancel := context.WithTimeout(s.server.ctx, s.server.config.Times.Write)
+	defer cancel()
+	if err := s.conn.Ping(ctx); err != nil {
+		s.watcher.close(closeSilent)
+	}
 }
 
 func (s *socket) force() {
-	if err := s.net.Close(); err != nil {
+	if err := s.raw.Close(); err != nil {
 		s.server.log.Debug("socket forced", "tenant", s.tenant, "err", err)
 	}
 }

@@ -49,7 +49,9 @@ func (s *Server) stream(c echo.Context) error {
 		return err
 	}
 	events := &eventStream{w: c.Response(), control: http.NewResponseController(c.Response().Writer), times: s.config.Times}
+	woken := make(chan struct{}, 1)
 	w := newWatcher(key.Tenant, s.config.QueueBytes)
+	w.wake = func() { woken <- struct{}{} }
 	if err := s.greet(c.Request().Context(), w, callerOf(c), c.RealIP()); err != nil {
 		return err
 	}
@@ -70,8 +72,13 @@ func (s *Server) stream(c echo.Context) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // proxies that gather answers would hold the frames back
 	c.Response().WriteHeader(http.StatusOK)
+	defer s.ticking(w)() // a peer that is gone without a word fails one of them
 	s.subscribe(w, in)
-	why, err := s.pump(w, events)
+	why, ended, err := s.pump(w, events)
+	for !ended {
+		<-woken
+		why, ended, err = s.pump(w, events)
+	}
 	if err == nil && why.code != 0 {
 		s.meter.closed(why)
 	}
@@ -89,7 +96,7 @@ type eventStream struct {
 	buffer  bytes.Buffer
 }
 
-func (e *eventStream) write(frames []frame) error {
+func (e *eventStream) send(frames []frame) error {
 	e.buffer.Reset()
 	for i := range frames {
 		f := &frames[i]
@@ -110,9 +117,6 @@ func (e *eventStream) write(frames []frame) error {
 	}
 	return e.control.Flush()
 }
-
-// probe has nothing to do: ticks are written, and a peer that is gone fails one of them.
-func (e *eventStream) probe() {}
 
 // force makes what is being written fail.
 func (e *eventStream) force() {

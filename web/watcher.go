@@ -17,10 +17,11 @@ import (
 // follow it. An answer beyond the bound waits its turn: its subscription alone is lost, and no overflow is counted.
 type watcher struct {
 	tenant feed.TenantID
-	bound  int           // bytes of the queue, and of the answers in it; a single frame may be larger
-	ready  chan struct{} // signalled when there is something to write or the watcher is to be closed
+	bound  int    // bytes of the queue, and of the answers in it; a single frame may be larger
+	wake   func() // called under mu, has the writer that rests begin: there is something to write, or it is to close
 
 	mu      sync.Mutex // guards what follows, and the second half of each sub; taken under a hub's, never around it
+	writing bool       // the writer is at it, or has not begun; else it rests
 	subs    map[feed.GameID]*sub
 	waiting []*sub    // subscriptions with frames, in order of the first
 	lost    []*sub    // subscriptions to be resumed
@@ -51,13 +52,13 @@ type sub struct {
 }
 
 func newWatcher(tenant feed.TenantID, bound int) *watcher {
-	return &watcher{tenant: tenant, bound: bound, ready: make(chan struct{}, 1), subs: map[feed.GameID]*sub{}, proof: proof{who: &caller{}, since: time.Now()}}
+	return &watcher{tenant: tenant, bound: bound, writing: true, wake: func() {}, subs: map[feed.GameID]*sub{}, proof: proof{who: &caller{}, since: time.Now()}}
 }
 
 func (w *watcher) signal() {
-	select {
-	case w.ready <- struct{}{}:
-	default:
+	if !w.writing {
+		w.writing = true
+		w.wake()
 	}
 }
 
@@ -261,11 +262,17 @@ type flush struct {
 	frames []frame
 	lost   *sub     // resume it once the frames are written
 	close  *closing // close then
+	none   bool     // nothing is to be done: the writer rests until it is woken
 }
 
 // take empties the queue. What waits of one game becomes one frame, whatever number of commits it is of.
 func (w *watcher) take() flush {
 	w.mu.Lock()
+	if len(w.waiting)+len(w.lost)+len(w.control) == 0 && w.closing == nil {
+		w.writing = false
+		w.mu.Unlock()
+		return flush{none: true}
+	}
 	waiting, control := w.waiting, w.control
 	outs := make([][]frame, len(waiting))
 	for i, s := range waiting {
@@ -280,9 +287,6 @@ func (w *watcher) take() flush {
 	out := flush{close: w.closing}
 	if len(w.lost) > 0 {
 		out.lost, w.lost = w.lost[0], w.lost[1:]
-	}
-	if len(w.lost) > 0 {
-		w.signal()
 	}
 	w.waiting, w.control, w.bytes, w.answers = nil, nil, 0, 0
 	w.mu.Unlock()
