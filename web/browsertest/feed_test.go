@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codemojex/feedrenderer/web/browsertest"
 )
@@ -27,6 +28,18 @@ func open(t *testing.T) (*site, *browsertest.Page, *socket) {
 		t.Fatalf("a fresh page resumes from %q", since)
 	}
 	return s, page, k
+}
+
+// scored is a line of a kind that is hidden until the release.
+func scored(n, ver int) object { return with(line(n, ver), "score", true) }
+
+// marked compares the rows that carry a mark with those that must.
+func marked(t *testing.T, page *browsertest.Page, mark string, numbers ...int) {
+	t.Helper()
+	got := browsertest.Eval[string](page, fmt.Sprintf(`[...document.querySelectorAll("#feed > [data-%s]")].map((row) => row.id).join(" ")`, mark))
+	if want := idsOf(numbers...); got != want {
+		t.Errorf("%s are %q, want %q", mark, got, want)
+	}
 }
 
 func TestFeed(t *testing.T) {
@@ -110,34 +123,33 @@ func TestFeed(t *testing.T) {
 		page.Until(`document.getElementById("notice").dataset.notice === "blind"`)
 		k.send(live("g1", 3, 4, line(15, 4)), object{"t": "game", "g": "g1", "game": with(blind, "cursor", "e1:4")})
 		page.Until(row(15) + `?.matches("[data-late]")`)
-		k.send(live("g1", 4, 8, line(28, 5), line(18, 6), line(12, 7), line(31, 8)), object{"t": "game", "g": "g1", "game": with(header("g1", 8), "mode", "blind")})
+		k.send(live("g1", 4, 8, scored(28, 5), retracted(18, 6, ""), scored(12, 7), line(31, 8)), object{"t": "game", "g": "g1", "game": with(header("g1", 8), "mode", "blind")})
 		until(page, 31, 30, 28, 20, 18, 15, 12, 10)
-		page.Until(`[...document.querySelectorAll("[data-revealed]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(28, 18, 12)))
-		page.Until(`[...document.querySelectorAll("[data-late]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(15)))
+		marked(t, page, "revealed", 28, 18, 12)
+		marked(t, page, "late", 15)
 		page.Until(`document.getElementById("notice").hidden`)
-		page.Until(`document.getElementById("digest").textContent.includes("Revealed: 3 lines")`)
+		page.Until(`document.getElementById("digest").textContent === "Revealed: 3 lines that had been hidden. 2 new, player31 scored 31 %."`)
 	})
 
-	t.Run("ALineThatCameLateIsNotCalledRevealedForComingInTheSecondOfARelease", func(t *testing.T) {
+	t.Run("ALineThatCameLateIsNotCalledRevealedForComingWithARelease", func(t *testing.T) {
 		t.Parallel()
 		_, page, k := open(t)
 		blind := with(header("g1", 1000), "mode", "blind", "released", false, "board", []object{})
-		released := object{"t": "game", "g": "g1", "game": with(header("g1", 2002), "mode", "blind")}
 		k.send(with(snap("g1", 1000, false, line(30, 3), line(20, 2), line(10, 1)), "game", blind))
-		k.send(live("g1", 1000, 1001, line(15, 1001)), live("g1", 1001, 2002, line(14, 1500), line(16, 1501)), live("g1", 2002, 2003, line(17, 2003)))
-		until(page, 30, 20, 17, 16, 15, 14, 10)
-		k.send(with(released, "game", with(header("g1", 2003), "mode", "blind")))
-		page.Until(`[...document.querySelectorAll("[data-revealed]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(16, 14)))
-		page.Until(`[...document.querySelectorAll("[data-late]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(17, 15)))
+		// In the one frame of the release: before it, of it, after it.
+		k.send(live("g1", 1000, 2004, line(15, 1001), scored(14, 1500), scored(16, 1501), line(13, 2003), scored(18, 2004)), live("g1", 2004, 2005, scored(17, 2005)))
+		until(page, 30, 20, 18, 17, 16, 15, 14, 13, 10)
+		marked(t, page, "revealed", 16, 14)
+		marked(t, page, "late", 18, 17, 15, 13)
 
 		// The header first, and the release in pieces.
 		k.send(with(snap("g1", 1000, false, line(30, 3), line(20, 2), line(10, 1)), "epoch", "e2", "game", with(blind, "cursor", "e2:1000")))
 		until(page, 30, 20, 10)
 		k.send(object{"t": "game", "g": "g1", "game": with(header("g1", 2000), "mode", "blind", "cursor", "e2:2000")})
-		k.send(with(live("g1", 1000, 1500, line(14, 1500)), "epoch", "e2"), with(live("g1", 1500, 2000, line(16, 1501)), "epoch", "e2"), with(live("g1", 2000, 2001, line(17, 2001)), "epoch", "e2"))
+		k.send(with(live("g1", 1000, 1500, scored(14, 1500)), "epoch", "e2"), with(live("g1", 1500, 2000, scored(16, 1501)), "epoch", "e2"), with(live("g1", 2000, 2001, scored(17, 2001)), "epoch", "e2"))
 		until(page, 30, 20, 17, 16, 14, 10)
-		page.Until(`[...document.querySelectorAll("[data-revealed]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(16, 14)))
-		page.Until(`[...document.querySelectorAll("[data-late]")].map((row) => row.id).join(" ") === ` + fmt.Sprintf("%q", idsOf(17)))
+		marked(t, page, "revealed", 16, 14)
+		marked(t, page, "late", 17)
 	})
 
 	t.Run("WhateverAGameSaysIsText", func(t *testing.T) {
@@ -159,16 +171,41 @@ func TestFeed(t *testing.T) {
 		}
 	})
 
-	t.Run("TheHeaderAndTheBoardFollowTheGame", func(t *testing.T) {
+	t.Run("TheHeaderSaysHowTheGameStandsAndTimeGoesOn", func(t *testing.T) {
 		t.Parallel()
 		_, page, k := open(t)
-		k.send(snap("g1", 1, false, line(10, 1)), tick("g1", 1))
-		page.Until(`document.getElementById("title").textContent === "Room g1" && document.querySelector("[data-fact=watchers] dd").textContent.includes("5")`)
+		now := time.Now()
+		at := func(d time.Duration) string { return now.Add(d).UTC().Format("2006-01-02T15:04:05.000Z") }
+		k.send(with(snap("g1", 1, false, line(10, 1)), "game", with(header("g1", 1), "pool", "900", "mode", "golden", "started_at", at(-time.Hour), "ends_at", at(3*time.Hour))), tick("g1", 1))
+		page.Until(`document.querySelector("[data-fact=watchers]")`)
+		says := func(want string) {
+			t.Helper()
+			page.Until(fmt.Sprintf(`[document.getElementById("title"), document.getElementById("mode"), ...document.querySelectorAll("#facts dt, #facts dd")].map((each) => each.textContent).join(" ").replace(/\d\d min|\d\d:\d\d/, "..") === %q`, want))
+		}
+		says("Room g1 Golden room Status Open Pool 900 Time left 2 h .. Players 2 Lines 3 Watching ≈ 5")
+		page.Until(`parseFloat(document.querySelector("#elapsed span").style.inlineSize) >= 25`)
+		later(page, int((2*time.Hour + 55*time.Minute).Milliseconds()))
+		k.send(with(tick("g1", 1), "now", at(2*time.Hour+55*time.Minute)))
+		says("Room g1 Golden room Status Open Pool 900 Time left .. Players 2 Lines 3 Watching ≈ 5")
+		page.Until(`parseFloat(document.querySelector("#elapsed span").style.inlineSize) >= 97`)
+	})
+
+	t.Run("HeaderAndBoardFollowTheGameAndAreNeverAheadOfTheLines", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := open(t)
+		k.send(snap("g1", 1, false, line(10, 1)))
+		until(page, 10)
+		page.Do(`window.early = false; new MutationObserver(() => { window.early ||= document.querySelector(".board li .player").textContent === "bo" && document.querySelectorAll("#feed > article").length < 2 }).observe(document.body, { subtree: true, childList: true, characterData: true })`)
 		newer := with(header("g1", 3), "status", "settled", "board", []object{{"player": "bo", "score": 600}, {"player": "alex", "score": 522}})
-		k.send(object{"t": "game", "g": "g1", "game": newer}, object{"t": "game", "g": "g1", "game": with(header("g1", 2), "title", "old news")})
-		page.Until(`document.querySelector(".board li .player").textContent === "bo" && document.getElementById("status").dataset.status === "ended"`)
-		k.send(live("g1", 1, 4, line(20, 4)))
-		page.Until(row(20) + ` && document.getElementById("title").textContent === "Room g1"`)
+		k.send(object{"t": "game", "g": "g1", "game": newer}, object{"t": "game", "g": "g1", "game": with(header("g1", 2), "title", "old news")}, tick("g1", 1))
+		page.Until(`document.querySelector("[data-fact=watchers]")`)
+		k.send(live("g1", 1, 3, line(20, 3)))
+		page.Until(`document.querySelector(".board li .player").textContent === "bo" && document.getElementById("status").dataset.status === "ended" && document.getElementById("title").textContent === "Room g1"`)
+		if browsertest.Eval[bool](page, `window.early`) {
+			t.Error("the board told of a line that was not there yet")
+		}
+		k.send(live("g1", 3, 4, line(30, 4)))
+		page.Until(row(30) + ` && document.getElementById("title").textContent === "Room g1"`)
 	})
 
 	t.Run("TheBoardStandsBesideTheFeedAndOnAPhoneFoldsUpBelowIt", func(t *testing.T) {

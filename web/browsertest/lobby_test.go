@@ -68,7 +68,7 @@ func TestLobby(t *testing.T) {
 		k.sub("g2")
 		k.send(snap("g1", 1, false, line(1, 1)), snap("g2", 1, false, line(2, 1)))
 		page.Until(`document.querySelectorAll("#running .card").length === 2`)
-		k.send(object{"t": "game", "g": "g1", "game": with(header("g1", 2), "status", "settled")})
+		k.send(live("g1", 1, 2), object{"t": "game", "g": "g1", "game": with(header("g1", 2), "status", "settled")})
 		page.Until(`document.querySelector("#over .card").dataset.game === "g1" && document.querySelectorAll("#running .card").length === 1`)
 	})
 

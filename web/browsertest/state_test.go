@@ -101,7 +101,7 @@ func makePlan(random *rand.Rand) plan {
 		for _, op := range []struct {
 			name    string
 			percent int
-		}{{"answer", 50}, {"session", 5}, {"reset", 2}, {"expect", 10}, {"page", 20}} {
+		}{{"answer", 50}, {"session", 5}, {"reset", 2}, {"game", 25}, {"expect", 10}, {"page", 20}} {
 			if chance(op.percent) {
 				p.Steps = append(p.Steps, step{Op: op.name, Pos: pos})
 				if op.name == "reset" {
@@ -157,6 +157,8 @@ func TestState(t *testing.T) {
 			Older      bool       `json:"older"`
 			Asks       int        `json:"asks"`
 			Regressed  int        `json:"regressed"` // times that a line or the cursor went back
+			Ahead      int        `json:"ahead"`     // times that the header was of a version above the lines'
+			Headers    int        `json:"headers"`   // times that there was one
 			Lines      []heldLine `json:"lines"`
 			Found      []heldLine `json:"found"` // by a search for the lines of odd ids
 			FoundOlder bool       `json:"foundOlder"`
@@ -174,6 +176,9 @@ func TestState(t *testing.T) {
 		}
 		if got.Regressed > 0 {
 			t.Fatalf("seed %d: %d times a line or the cursor went back", seed, got.Regressed)
+		}
+		if got.Ahead > 0 || got.Headers == 0 {
+			t.Fatalf("seed %d: %d of %d times the header was ahead of the lines", seed, got.Ahead, got.Headers)
 		}
 		asks += got.Asks
 	}

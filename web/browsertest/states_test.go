@@ -27,7 +27,7 @@ func TestStates(t *testing.T) {
 		ver := 0
 		is := func(pairs ...any) {
 			ver++
-			k.send(object{"t": "game", "g": "g1", "game": with(with(header("g1", ver), "released", true, "board", []object{}), pairs...)})
+			k.send(live("g1", ver-1, ver), object{"t": "game", "g": "g1", "game": with(with(header("g1", ver), "released", true, "board", []object{}), pairs...)})
 		}
 		k.send(refusal("not_found"))
 		noticed(page, "unknown")
@@ -49,7 +49,7 @@ func TestStates(t *testing.T) {
 		is("status", "voided")
 		noticed(page, "voided")
 		chip(page, "ended")
-		k.send(live("g1", 0, ver+2, line(1, ver+1), line(2, ver+2)))
+		k.send(live("g1", ver, ver+2, line(1, ver+1), line(2, ver+2)))
 		ver += 2
 		is("status", "settled", "pool", "900", "board", []object{{"player": "alex", "score": 522}, {"player": "bo", "score": 522}})
 		noticed(page, "ended")
@@ -58,7 +58,7 @@ func TestStates(t *testing.T) {
 		}
 
 		// Over and quiet, it keeps no socket; whoever looks again gets what was amended meanwhile.
-		quiet(page, k, ver-1, 7)
+		quiet(page, k, ver, 7)
 		gone(t, k)
 		chip(page, "ended")
 		beat(page)
@@ -67,10 +67,10 @@ func TestStates(t *testing.T) {
 		}
 		page.Do(`document.dispatchEvent(new Event("visibilitychange"))`)
 		k = s.socket()
-		if got, want := k.sub("g1"), fmt.Sprintf("e1:%d", ver-1); got != want {
+		if got, want := k.sub("g1"), fmt.Sprintf("e1:%d", ver); got != want {
 			t.Errorf("it looks again from %s, want %s", got, want)
 		}
-		k.send(delta("g1", ver-1, ver+5, with(line(1, ver+5), "state", "corrected", "text", "amended")))
+		k.send(delta("g1", ver, ver+5, with(line(1, ver+5), "state", "corrected", "text", "amended")))
 		page.Until(row(1) + `.dataset.state === "corrected"`)
 		quiet(page, k, ver+5, 8)
 		gone(t, k)

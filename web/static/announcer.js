@@ -22,12 +22,12 @@ export class Announcer {
 
   /** @param {import('./feed-state.js').Change} change */
   note({ t, placed, changed, revealed }) {
-    if (t !== 'lines' && t !== 'delta' && t !== 'game') return;
-    this.#lines += placed.length;
+    if (t !== 'lines' && t !== 'delta') return;
+    this.#lines += placed.length - revealed.length;
     this.#edits += changed.length;
     this.#revealed += revealed.length;
-    for (const { line } of placed) if (!this.#newest || line.evt > this.#newest.evt) this.#newest = line;
-    if (placed.length + changed.length + revealed.length > 0) this.#plan();
+    for (const { line, revealed: was } of placed) if (!was && !(this.#newest?.evt > line.evt)) this.#newest = line;
+    if (placed.length + changed.length > 0) this.#plan();
   }
 
   /** Something about the page itself: the connection, a key. The newest of them is said. */
@@ -44,8 +44,8 @@ export class Announcer {
   #speak() {
     const parts = [];
     if (this.#words) parts.push(this.#words);
-    if (this.#revealed > 0) parts.push(`Revealed: ${this.#revealed} lines appeared in their places`);
-    else if (this.#lines > 0) parts.push(`${this.#lines} new, ${this.#newest.text}`);
+    if (this.#revealed > 0) parts.push(`Revealed: ${this.#revealed} ${this.#revealed === 1 ? 'line' : 'lines'} that had been hidden`);
+    if (this.#lines > 0) parts.push(`${this.#lines} new, ${this.#newest.text || 'removed'}`);
     if (this.#edits > 0) parts.push(`${this.#edits} changed`);
     if (parts.length > 0) this.#region.textContent = `${parts.join('. ')}.`;
     this.#last = Date.now();

@@ -1,4 +1,4 @@
-const SPANS = 1000; // a second of frames, by far
+const PIECE = 500; // lines from which on a frame may be a part of what the server has to say, and go on in the next
 
 /**
  * What one watcher knows of one game: frames in, changes out. Pure: no socket, no clock, no DOM, so any sequence of frames can be played
@@ -8,13 +8,13 @@ const SPANS = 1000; // a second of frames, by far
  *  - a line enters iff its `ver` is above the one held, and stands at the place of its EVT id (the byte order of the id's text);
  *  - a frame with `to` at or below the cursor is old news, one with `from` above it leaves a gap: it is not applied, and the change says `ask`;
  *  - a frame of another epoch is never believed: the change says `ask`, and the server answers with `reset` and a fresh `snap`;
- *  - a header enters iff its cursor is newer.
+ *  - a header enters iff its cursor is newer, and not before the lines of its version did: a board is never ahead of the lines beside it.
  *
  * What is held is one unbroken stretch of the game's lines, newest first. `older` says that more exist below it, `newer` that more exist
  * above it (the reader is somewhere in the past); a change outside the stretch moves the cursor and nothing else.
  *
  * @typedef {{evt: string, ver: number, kind: string, at: string, actor?: string, text: string, fields?: Object<string, string>, icon: string,
- *   tone: string, state: 'live'|'corrected'|'retracted', reason?: string, amended_at?: string}} Line
+ *   tone: string, score?: boolean, state: 'live'|'corrected'|'retracted', reason?: string, amended_at?: string}} Line
  *
  * An Entry is a line and what this watcher saw of it. Entries are never changed, only replaced, so `===` tells whether a row is up to date.
  * `late`: it came live, below a line already held. `revealed`: it was hidden until the game was released. `before`: what it said earlier
@@ -42,8 +42,8 @@ export class FeedState {
 
   #keep;
   #top = '';
-  #spans = []; // the versions of the frames that came while lines are hidden
-  #release = null; // {after, upTo}: the release is one of these versions
+  #hidden = false; // whether lines of this game are hidden that a release would show
+  #ahead = null; // a header of which the lines are yet to come
   #tickets = new Set(); // pages on their way
   #aside = new Map(); // what changed since the first of them was asked for
 
@@ -95,8 +95,8 @@ export class FeedState {
     });
     this.#tickets.clear();
     this.#aside.clear();
-    this.#spans = [];
-    this.#release = null;
+    this.#ahead = null;
+    this.#hidden = frame.game?.released === false && !frame.lines.some(({ score }) => score);
     this.#raise();
     if (frame.game) this.#head(frame.game, change);
     this.#trim();
@@ -111,15 +111,16 @@ export class FeedState {
     }
     if (frame.to <= this.ver) return;
     const top = this.#top; // late is what lands below what was held before this frame
-    for (const line of frame.lines) this.#put(line, top, change);
+    const released = this.#hidden ? releasedOf(frame.lines) : [];
+    for (const line of frame.lines) this.#put(line, top, change, released.includes(line));
     this.ver = frame.to;
-    if (this.#release || (this.header && !this.header.released)) this.#spans = [...this.#spans, { from: frame.from, to: frame.to }].slice(-SPANS);
-    if (this.#release) this.#unveil(change);
+    if (this.#ahead) this.#head(this.#ahead, change);
+    if (this.header?.released || (released.length > 0 && frame.lines.length < PIECE && !this.#ahead?.released)) this.#hidden = false;
     for (const entry of change.placed) if (entry.line.evt > this.#top) this.#top = entry.line.evt;
     this.#trim();
   }
 
-  #put(line, top, change) {
+  #put(line, top, change, released = false) {
     if (this.#tickets.size > 0) this.#aside.set(line.evt, line);
     const { index, held } = this.#find(line.evt);
     if (held) {
@@ -135,9 +136,11 @@ export class FeedState {
       }
       return;
     }
-    const entry = fresh(line, line.evt < top);
+    const below = line.evt < top;
+    const entry = fresh(line, below && !released, below && released);
     this.entries.splice(index, 0, entry);
     change.placed.push(entry);
+    if (entry.revealed) change.revealed.push(entry);
   }
 
   #head(game, change) {
@@ -145,32 +148,14 @@ export class FeedState {
     if (!next || next.epoch !== this.epoch) return;
     const last = this.header && parseCursor(this.header.cursor);
     if (last && next.ver <= last.ver) return;
-    const opened = this.header && !this.header.released && game.released;
+    if (next.ver > this.ver) {
+      if (!this.#ahead || next.ver > parseCursor(this.#ahead.cursor).ver) this.#ahead = game;
+      return;
+    }
+    if (game === this.#ahead) this.#ahead = null;
     this.header = game;
     change.header = true;
-    if (!game.released) this.#spans = this.#spans.filter(({ to }) => to > next.ver);
-    if (!opened) return;
-    this.#release = { after: last.ver, upTo: next.ver };
-    this.#unveil(change);
-  }
-
-  // The release moved the hidden lines from versions up to f to f + 1 .. 2 f, in one commit, somewhere between the last header that said "not
-  // released" and the first that says so. So they came in a frame that begins at f or below and reaches 2 f, and are not late; what came in
-  // other frames is. Where none reaches so far the release came in pieces, and all in between count. Header and frames come in any order.
-  #unveil(change) {
-    const { after, upTo } = this.#release;
-    let spans = this.#spans.filter(({ from, to }) => to > after && from < upTo && to >= 2 * from);
-    if (this.ver >= upTo) {
-      if (spans.length === 0) spans = [{ from: after, to: upTo }];
-      this.#release = null;
-      this.#spans = [];
-    }
-    this.entries.forEach((entry, i) => {
-      const { ver } = entry.line;
-      if (!entry.late || ver <= after || ver > upTo || !spans.some(({ from, to }) => ver > from && ver <= to)) return;
-      this.entries[i] = { ...entry, late: false, revealed: true };
-      change.revealed.push(this.entries[i]);
-    });
+    if (game.released) this.#hidden = false;
   }
 
   #tick(frame, change) {
@@ -285,8 +270,18 @@ export function parseCursor(cursor) {
   return colon < 1 || !Number.isInteger(ver) ? null : { epoch: cursor.slice(0, colon), ver };
 }
 
-function fresh(line, late = false) {
-  return { line, late, revealed: false, before: [] };
+function fresh(line, late = false, revealed = false) {
+  return { line, late, revealed, before: [] };
+}
+
+// The lines of a frame that the release gave out: it moves all that were hidden to versions of their own, above all others, in one commit.
+// What cannot be hidden is not among them, and where such a line follows them the release was over by then. Of a removed line none can tell.
+function releasedOf(lines) {
+  const first = lines.findIndex(({ score }) => score);
+  if (first < 0) return [];
+  const rest = lines.slice(first);
+  const end = rest.findIndex(({ score, state }) => !score && state !== 'retracted');
+  return end < 0 ? rest : rest.slice(0, end);
 }
 
 function amended(held, line) {

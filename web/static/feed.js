@@ -79,7 +79,6 @@ function drawAround() {
   }
   drawFound();
   showNotice($('notice'), notice(state));
-  document.body.toggleAttribute('data-unreleased', state.header !== null && !state.header.released);
   $('waiting').hidden = state.epoch !== null || state.refusal !== null || $('feed').childElementCount > 0;
   $('older').hidden = state.epoch === null || list.below === '' || timeline.busy;
   $('loading').hidden = !timeline.busy;

@@ -60,6 +60,7 @@ async (plan) => {
     frame: ({ from, to }) => take(apply({ t: 'lines', g: 'g1', epoch, from: version(from), to: version(to), lines: plan.log.slice(from, to).flatMap((change) => change.lines) })),
     answer: ({ pos }) => asked && take(answer(pos)),
     session: ({ pos }) => take(answer(pos)),
+    game: ({ pos }) => apply({ t: 'game', g: 'g1', game: { cursor: `${epoch}:${version(pos)}` } }),
     reset: ({ pos }) => {
       epoch = `e${Number(epoch.slice(1)) + 1}`;
       asked = false;
@@ -76,10 +77,15 @@ async (plan) => {
   };
   let before = new Map();
   let regressed = 0;
+  let ahead = 0;
+  let headers = 0;
   for (const step of plan.steps) {
     const { ver: cursor } = state;
     steps[step.op](step);
     if (state.ver < cursor) regressed++;
+    const told = state.header ? Number(state.header.cursor.split(':')[1]) : 0;
+    if (told > state.ver) ahead++;
+    headers += told > 0;
     const now = new Map(state.entries.map(({ line }) => [line.evt, line.ver]));
     if (step.op !== 'reset') for (const [evt, ver] of now) if (ver < before.get(evt)) regressed++;
     before = now;
@@ -90,5 +96,5 @@ async (plan) => {
   apply({ t: 'tick', games: [{ g: 'g1', to: version(end) }] });
   if (state.announced > state.ver || asked) take(answer(end));
   const held = ({ entries }) => entries.map(({ line }) => ({ evt: line.evt, ver: line.ver, text: line.text }));
-  return { ver: state.ver, older: state.older, asks, regressed, lines: held(state), found: held(found), foundOlder: found.older };
+  return { ver: state.ver, older: state.older, asks, regressed, ahead, headers, lines: held(state), found: held(found), foundOlder: found.older };
 }
