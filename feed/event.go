@@ -35,11 +35,21 @@ func (f Fields) All() iter.Seq2[string, string] {
 	}
 }
 
+// Kind is what the event says it is: field kind, else field event, else [KindUnnamed].
+func (f Fields) Kind() string {
+	for _, name := range [...]string{"kind", "event"} {
+		if kind, ok := f.Lookup(name); ok {
+			return kind
+		}
+	}
+	return KindUnnamed
+}
+
 // Event is one decoded entry.
 type Event struct {
 	Game   GameKey
 	ID     ID     // of namespace EVT; determines the entry id
-	Kind   string // field kind, else field event, else [KindUnnamed]
+	Kind   string // that of Fields
 	Fields Fields // everything but the record's id, the first of a repeated name
 }
 
@@ -117,7 +127,7 @@ func Decode(stream, entryID string, fields iter.Seq2[string, string]) (Event, er
 	if tenant, ok := ParseRetryStream(stream); ok {
 		game, entryID, fields, err = unwrapRetried(tenant, fields)
 	}
-	event := Event{Game: game, Kind: KindUnnamed}
+	event := Event{Game: game}
 	if err == nil {
 		event.ID, err = IDOfEntry(entryID)
 	}
@@ -127,11 +137,7 @@ func Decode(stream, entryID string, fields iter.Seq2[string, string]) (Event, er
 	if err != nil {
 		return Event{}, &UndecodableError{Stream: stream, Entry: entryID, Reason: err}
 	}
-	if kind, ok := event.Fields.Lookup("kind"); ok {
-		event.Kind = kind
-	} else if kind, ok := event.Fields.Lookup("event"); ok {
-		event.Kind = kind
-	}
+	event.Kind = event.Fields.Kind()
 	return event, nil
 }
 

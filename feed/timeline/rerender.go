@@ -1,0 +1,68 @@
+package timeline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/codemojex/feedrenderer/feed"
+)
+
+// Kept is what is kept of the events of a line, for rendering them anew.
+type Kept struct {
+	Game      feed.GameID
+	Evt       feed.ID
+	Base      KeptEvent // Version -1: there is none
+	Amendment KeptEvent // likewise
+}
+
+// KeptEvent is an event as it came.
+type KeptEvent struct {
+	ID      feed.ID
+	Version int    // of the event's kind, by which it was rendered last
+	Raw     []byte // as feed.Fields.Raw packs it
+}
+
+// Keys are (tenant, game, evt), so both bounds are of the index.
+const keptSQL = `
+select game, evt, evt, base_kv, base_raw, amend_by, amend_kv, amend_raw from lines
+where tenant = $1 and (game, evt) > ($2, $3) and game <= $4
+order by game, evt limit $5`
+
+// afterAllGames is above every name of a game in the order of bytes.
+const afterAllGames = "~"
+
+// Kept reads what is kept of a game, or where that is "" of all games of a tenant, hidden lines too: the lines behind the
+// one given, in order of game and EVT id.
+func (w *Writer) Kept(ctx context.Context, of feed.GameKey, after feed.GameID, evt feed.ID, limit int) ([]Kept, error) {
+	last := string(of.Game)
+	if last == "" {
+		last = afterAllGames
+	} else if after == "" {
+		after, evt = of.Game, -1
+	}
+	rows, _ := w.pool.Query(ctx, keptSQL, string(of.Tenant), string(after), int64(evt), last, limit) // the error comes with the rows
+	kept, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k Kept, err error) {
+		err = row.Scan(&k.Game, &k.Evt, &k.Base.ID, &k.Base.Version, &k.Base.Raw, &k.Amendment.ID, &k.Amendment.Version, &k.Amendment.Raw)
+		return k, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("kept events of %s: %w", of, err)
+	}
+	return kept, nil
+}
+
+const keptCountSQL = `select count(*) from lines where tenant = $1 and game >= $2 and game <= $3`
+
+// KeptCount counts the lines that Kept reads from the first on.
+func (w *Writer) KeptCount(ctx context.Context, of feed.GameKey) (n int64, err error) {
+	last := string(of.Game)
+	if last == "" {
+		last = afterAllGames
+	}
+	if err := w.pool.QueryRow(ctx, keptCountSQL, string(of.Tenant), string(of.Game), last).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count lines of %s: %w", of, err)
+	}
+	return n, nil
+}
