@@ -22,6 +22,8 @@ type commandLine struct {
 	Watch    watchCommand    `cmd:"" help:"Follow a game's feed in the terminal, or from a program."`
 	Status   statusCommand   `cmd:"" help:"Show how the renderers stand with the streams, whether any of them runs or not."`
 	Dead     deadCommand     `cmd:"" help:"List, show, retry and drop events that were given up on."`
+	Replay   replayCommand   `cmd:"" help:"Read a game's stream once more and render what is missing. Safe beside live work."`
+	Rerender rerenderCommand `cmd:"" help:"Render stored lines anew whose kind has a newer version. Safe beside live work."`
 	Mode     modeCommand     `cmd:"" help:"State the mode of a game whose opening was lost."`
 	Simulate simulateCommand `cmd:"" help:"Play whole games into the streams of some tenants."`
 	Tenant   tenantCommand   `cmd:"" help:"Create, list, change and suspend tenants."`
