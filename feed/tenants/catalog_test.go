@@ -22,9 +22,10 @@ var rights = []string{
 	"feedrenderer_admin token_secrets INSERT SELECT UPDATE",
 	"feedrenderer_render games INSERT SELECT UPDATE",
 	"feedrenderer_render goose_db_version SELECT",
-	"feedrenderer_render lines INSERT SELECT UPDATE",
+	"feedrenderer_render lines DELETE INSERT SELECT UPDATE",
 	"feedrenderer_render server_epoch SELECT",
 	"feedrenderer_render tenants INSERT SELECT",
+	"feedrenderer_render tenants UPDATE of some columns",
 	"feedrenderer_web api_keys SELECT",
 	"feedrenderer_web games SELECT",
 	"feedrenderer_web goose_db_version SELECT",
@@ -74,10 +75,17 @@ select relname from pg_class where relnamespace = current_schema()::regnamespace
 				if !strings.HasPrefix(of, table+" ") {
 					continue
 				}
-				if rules := list(`select policyname from pg_policies where tablename = $1 and $2 = any (roles)`, table, role); len(rules) != 1 {
+				if rules := list(`select policyname from pg_policies where tablename = $1 and $2 = any (roles) and permissive = 'PERMISSIVE'`, table, role); len(rules) != 1 {
 					t.Errorf("%s: %s has %d rules", table, role, len(rules))
 				}
 			}
+		}
+	})
+	t.Run("TheRendererDeletesOnlyWhatAFloorHasHidden", func(t *testing.T) {
+		got := list(`select tablename || ': ' || cmd || ' ' || qual from pg_policies where permissive = 'RESTRICTIVE'`)
+		want := []string{"lines: DELETE (evt <= ( SELECT g.floor\n   FROM games g\n  WHERE ((g.tenant = lines.tenant) AND (g.game = lines.game))))"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
 		}
 	})
 	t.Run("EveryRuleOfTheWebRoleNamesTheTenantAndReadsOnly", func(t *testing.T) {

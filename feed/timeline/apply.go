@@ -55,7 +55,7 @@ const maxStatementBytes = 16 << 20
 //
 // An error leaves open what was written; applying the same lines again mends it. A [*BusyError] is exact.
 func (w *Writer) Apply(ctx context.Context, lines []feed.Line) (Applied, error) {
-	a := application{writer: w, lines: lines, texts: make([]encoded, len(lines)), releases: make(map[feed.GameKey]bool)}
+	a := application{writer: w, lines: lines, texts: make([]encoded, len(lines)), releases: make(map[feed.GameKey]feed.ID)}
 	err := a.run(ctx)
 	slices.SortFunc(a.applied.Rejected, func(x, y Rejection) int { return cmp.Compare(x.Index, y.Index) })
 	if err == nil && len(a.busy) > 0 {
@@ -74,8 +74,8 @@ type application struct {
 	lines    []feed.Line
 	texts    []encoded
 	applied  Applied
-	releases map[feed.GameKey]bool // games that a stored input may release; whether one reveals
-	busy     []int                 // inputs of games that stayed locked
+	releases map[feed.GameKey]feed.ID // games that a stored input may release; the newest event that reveals, or noReveal
+	busy     []int                    // inputs of games that stayed locked
 	busyErr  error
 }
 
@@ -118,9 +118,7 @@ func (a *application) write(ctx context.Context, inputs []int) error {
 	case err == nil:
 		a.applied.Changes = append(a.applied.Changes, changes...)
 		for _, i := range inputs {
-			if line := &a.lines[i]; line.Releases() {
-				a.releases[line.Game] = a.releases[line.Game] || line.Reveals
-			}
+			a.mayRelease(&a.lines[i])
 		}
 		return nil
 	case hasState(err, stateLockTimeout) && len(batch.keys) > 1:
@@ -139,6 +137,20 @@ func (a *application) write(ctx context.Context, inputs []int) error {
 		return err
 	}
 	return a.write(ctx, inputs[half:])
+}
+
+func (a *application) mayRelease(line *feed.Line) {
+	if !line.Releases() {
+		return
+	}
+	by, ok := a.releases[line.Game]
+	if !ok {
+		by = noReveal
+	}
+	if line.Reveals {
+		by = max(by, line.Event)
+	}
+	a.releases[line.Game] = by
 }
 
 func (a *application) writeEach(ctx context.Context, games []feed.GameKey, inputs []int) error {

@@ -56,6 +56,7 @@ select 'create view server_epoch as ' || pg_get_viewdef('server_epoch'::regclass
 	if _, err := owner.Exec(t.Context(), `
 drop function game_heads;
 drop view server_epoch;
+drop policy expired on lines;
 alter table games rename to old;
 create table games (like old including all);
 insert into games select * from old;

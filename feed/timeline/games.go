@@ -107,7 +107,7 @@ func (g *gameRow) view() feed.Game {
 	if ms, err := strconv.ParseInt(g.endsAt, 10, 64); err == nil {
 		v.EndsAt = instant(time.UnixMilli(ms))
 	}
-	if g.startedBy != nil {
+	if g.startedBy != nil && *g.startedBy >= 0 {
 		v.StartedAt = instant(feed.ID(*g.startedBy).Time())
 	}
 	if v.Status.Final() {

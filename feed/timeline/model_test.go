@@ -18,6 +18,7 @@ type model struct {
 	headers   map[feed.Register]dedup.Register[string]
 	startedBy dedup.Register[feed.ID] // of the stamp -id: the lowest wins
 	released  bool
+	floor     feed.ID // events at or below it have no say, and their lines are gone; -1 for none
 }
 
 type modelLine struct {
@@ -26,7 +27,7 @@ type modelLine struct {
 }
 
 func newModel(lines ...feed.Line) *model {
-	m := &model{lines: make(map[feed.ID]*modelLine), headers: make(map[feed.Register]dedup.Register[string])}
+	m := &model{lines: make(map[feed.ID]*modelLine), headers: make(map[feed.Register]dedup.Register[string]), floor: -1}
 	for i := range lines {
 		m.apply(&lines[i])
 	}
@@ -35,7 +36,7 @@ func newModel(lines ...feed.Line) *model {
 
 func (m *model) apply(l *feed.Line) {
 	stamp := dedup.Stamp{ID: int64(l.Event), Version: l.KindVersion}
-	if l.Base != nil || l.Amendment != nil {
+	if l.Evt > m.floor && (l.Base != nil || l.Amendment != nil) {
 		stored := m.lines[l.Evt]
 		if stored == nil {
 			stored = new(modelLine)
@@ -47,15 +48,32 @@ func (m *model) apply(l *feed.Line) {
 			stored.amendment.Merge(dedup.Of(stamp, l.Amendment))
 		}
 	}
+	if l.Event <= m.floor {
+		return
+	}
 	for register, value := range l.Sets {
 		header := m.headers[register]
 		header.Merge(dedup.Of(stamp, value))
 		m.headers[register] = header
-		if register == feed.RegisterStatus && value == string(feed.StatusOpen) {
+		if register == feed.RegisterStatus && value == string(feed.StatusOpen) && m.floor < 0 {
 			m.startedBy.Merge(dedup.Of(dedup.Stamp{ID: -int64(l.Event)}, l.Event))
 		}
 	}
 	m.released = m.released || l.Reveals || l.Releases() && m.mode().Releases()
+}
+
+// expire is what Writer.Expire does; it reports whether that is anything.
+func (m *model) expire(before feed.ID) bool {
+	status := m.headers[feed.RegisterStatus]
+	old := slices.DeleteFunc(slices.Collect(maps.Keys(m.lines)), func(id feed.ID) bool { return id >= before })
+	if !feed.Status(status.Value).Final() || feed.ID(status.Stamp.ID) >= before || len(old) == 0 {
+		return false
+	}
+	for _, id := range old {
+		delete(m.lines, id)
+	}
+	m.floor = before - 1
+	return true
 }
 
 func (m *model) mode() feed.Mode { return feed.ParseMode(m.headers[feed.RegisterMode].Value) }

@@ -34,6 +34,11 @@ var (
 		{"game", gameSQL, 2, RoleWeb, map[string][]string{"games_pkey": gameByKey, "lines_pkey": lineByPlace, "lines_public": lineByPlace}, false},
 		{"games", gamesSQL, 4, RoleWeb, map[string][]string{"games_pkey": gameByKey, "lines_pkey": lineByPlace, "lines_public": lineByPlace}, false},
 		{"head", headSQL, 2, RoleWeb, map[string][]string{"games_pkey": gameByKey}, false},
+		{"expired", expiredSQL, 4, RoleRender, map[string][]string{"games_pkey": gameByKey, "lines_pkey": lineByPlace}, true},
+		{"expire", expireSQL, 3, RoleRender, map[string][]string{"games_pkey": gameByKey, "lines_pkey": lineByPlace}, false},
+		{"emptying", emptyingSQL, 1, RoleRender, map[string][]string{"games_emptying": {"tenant"}}, true},
+		{"drop", dropSQL, 3, RoleRender, map[string][]string{"games_pkey": gameByKey, "lines_pkey": lineByPlace}, true},
+		{"emptied", emptiedSQL, 2, RoleRender, map[string][]string{"games_pkey": gameByKey, "games_emptying": gameByKey, "lines_pkey": lineByPlace}, false},
 	}
 )
 

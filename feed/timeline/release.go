@@ -14,17 +14,21 @@ import (
 const releaseSQL = `
 with server as materialized (select epoch from server_epoch)
 select k.tenant, k.game, r.seed || server.epoch, r.from_ver, r.to_ver, r.released, r.mode, r.evt, r.ver, r.base, r.amendment
-from server, rows from (unnest($1::text[]), unnest($2::text[]), unnest($3::boolean[])) as k (tenant, game, reveals),
-  lateral release_game(k.tenant, k.game, k.reveals) as r`
+from server, rows from (unnest($1::text[]), unnest($2::text[]), unnest($3::bigint[])) as k (tenant, game, revealed_by),
+  lateral release_game(k.tenant, k.game, k.revealed_by) as r`
 
-// release looks at the release of games, given in sorted order, and answers what it changed.
-func (w *Writer) release(ctx context.Context, games []feed.GameKey, reveals map[feed.GameKey]bool) ([]feed.Change, error) {
+// noReveal stands where no event reveals.
+const noReveal feed.ID = -1
+
+// release looks at the release of games, given in sorted order, and answers what it changed. Each may be revealed by an
+// event of this id at most: one at or below the floor reveals nothing.
+func (w *Writer) release(ctx context.Context, games []feed.GameKey, revealedBy map[feed.GameKey]feed.ID) ([]feed.Change, error) {
 	if len(games) == 0 {
 		return nil, nil
 	}
-	tenants, names, revealed := make([]string, len(games)), make([]string, len(games)), make([]bool, len(games))
+	tenants, names, revealed := make([]string, len(games)), make([]string, len(games)), make([]int64, len(games))
 	for i, game := range games {
-		tenants[i], names[i], revealed[i] = string(game.Tenant), string(game.Game), reveals[game]
+		tenants[i], names[i], revealed[i] = string(game.Tenant), string(game.Game), int64(revealedBy[game])
 	}
 	rows, _ := w.pool.Query(ctx, releaseSQL, tenants, names, revealed) // the error comes with the rows
 	stamped, err := pgx.CollectRows(rows, pgx.RowToStructByPos[restamped])
@@ -85,7 +89,7 @@ func (w *Writer) SetMode(ctx context.Context, game feed.GameKey, mode feed.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("set mode of %s: %w", game, err)
 	}
-	released, err := w.release(ctx, []feed.GameKey{game}, nil)
+	released, err := w.release(ctx, []feed.GameKey{game}, map[feed.GameKey]feed.ID{game: noReveal})
 	if err != nil {
 		return nil, fmt.Errorf("set mode of %s: %w", game, err)
 	}

@@ -66,7 +66,7 @@ select relname from pg_class where relnamespace = current_schema()::regnamespace
 		for _, sql := range []string{
 			`select base_raw from lines`, `select amend_raw from lines`, `select * from lines`,
 			`insert into games (tenant, game) values ('acme', 'g2')`, `update games set released = true`, `delete from lines`,
-			`insert into tenants (id) values ('x')`, `truncate games`, `select release_game('acme', 'g1', true)`, `create table t ()`,
+			`insert into tenants (id) values ('x')`, `truncate games`, `select release_game('acme', 'g1', true)`, `select release_game('acme', 'g1', 9)`, `create table t ()`,
 			`alter table games disable row level security`, `drop policy watcher on lines`,
 		} {
 			_, err := web.Exec(t.Context(), nameTenantSQL+`; `+sql, pgx.QueryExecModeSimpleProtocol, "acme")
@@ -78,14 +78,26 @@ select relname from pg_class where relnamespace = current_schema()::regnamespace
 	t.Run("TheRenderRoleSeesAllTenantsAndMayNot", func(t *testing.T) {
 		t.Parallel()
 		var n int
-		if err := render.QueryRow(t.Context(), `select count(*) from games`).Scan(&n); err != nil || n != 2 {
+		if err := render.QueryRow(t.Context(), `select count(*) from games where tenant in ('acme', 'other')`).Scan(&n); err != nil || n != 2 {
 			t.Errorf("sees %d games, %v", n, err)
 		}
-		for _, sql := range []string{`delete from lines`, `delete from tenants`, `truncate lines`, `create table t ()`} {
+		for _, sql := range []string{`delete from games`, `delete from tenants`, `truncate lines`, `create table t ()`} {
 			if _, err := render.Exec(t.Context(), sql); !hasState(err, "42501") {
 				t.Errorf("%s: got %v, want permission to be denied", sql, err)
 			}
 		}
+	})
+	t.Run("TheRenderRoleDeletesNoLineAboveTheFloorWhateverItAsksFor", func(t *testing.T) {
+		t.Parallel()
+		g := line{"floors", "g1"}
+		s.apply(t, g.notice(at(1), "below"), g.notice(at(2), "above"))
+		s.exec(t, `update games set floor = $1 where tenant = 'floors'`, int64(at(1)))
+		for _, want := range []int64{1, 0} {
+			if deleted, err := render.Exec(t.Context(), `delete from lines where tenant = 'floors'`); err != nil || deleted.RowsAffected() != want {
+				t.Errorf("deleted %d lines, %v, want %d", deleted.RowsAffected(), err, want)
+			}
+		}
+		expect(t, s.texts(t, g.key()), "above")
 	})
 	t.Run("ReadersOfOneTenantDoNotFindGamesOfAnother", func(t *testing.T) {
 		t.Parallel()

@@ -2,7 +2,8 @@ package timeline
 
 // One statement a batch, over all its games, so the locks it takes never wait for us: a frozen replica holds no game.
 //
-//	g       the games of the batch as they stand, and whether a register of their headers is newer
+//	g       the games of the batch as they stand, and whether a register of their headers is newer. What an event at or
+//	        below the floor sets is older than all (-2), and a game with a floor began before it
 //	fresh   lines with a register that is newer (news 1), or that would hide a line that was public (news 2). This reads
 //	        an older snapshot than the writes below; registers only grow, so it errs towards writing, and the conditions
 //	        under ON CONFLICT decide under the lock. All of the lookup is by primary key, both registers at once
@@ -17,14 +18,15 @@ package timeline
 const storeSQL = `
 with server as materialized (select epoch from server_epoch),
 g as materialized (
-  select g.*, t.ver, t.seed, t.released, t.mode as current_mode, coalesce(t.floor, -1) as floor,
+  select g.no, g.tenant, g.game, g.events, h.*, g.status, g.status_kv, g.mode, g.mode_kv, g.pool, g.pool_kv, g.ends_at, g.ends_at_kv,
+    g.title, g.title_kv, t.ver, t.seed, t.released, t.mode as current_mode, coalesce(t.floor, -1) as floor,
     t.ver is null
-    or (g.status_by, g.status_kv) > (t.status_by, t.status_kv)
-    or (g.mode_by, g.mode_kv) > (t.mode_by, t.mode_kv)
-    or (g.pool_by, g.pool_kv) > (t.pool_by, t.pool_kv)
-    or (g.ends_at_by, g.ends_at_kv) > (t.ends_at_by, t.ends_at_kv)
-    or (g.title_by, g.title_kv) > (t.title_by, t.title_kv)
-    or g.started_by < coalesce(t.started_by, 9223372036854775807) as news
+    or (h.status_by, g.status_kv) > (t.status_by, t.status_kv)
+    or (h.mode_by, g.mode_kv) > (t.mode_by, t.mode_kv)
+    or (h.pool_by, g.pool_kv) > (t.pool_by, t.pool_kv)
+    or (h.ends_at_by, g.ends_at_kv) > (t.ends_at_by, t.ends_at_kv)
+    or (h.title_by, g.title_kv) > (t.title_by, t.title_kv)
+    or h.started_by < coalesce(t.started_by, 9223372036854775807) as news
   from rows from (unnest($1::text[]), unnest($2::text[]), unnest($3::bigint[]), unnest($4::bigint[]),
       unnest($5::text[]), unnest($6::bigint[]), unnest($7::integer[]), unnest($8::text[]), unnest($9::bigint[]), unnest($10::integer[]),
       unnest($11::text[]), unnest($12::bigint[]), unnest($13::integer[]), unnest($14::text[]), unnest($15::bigint[]), unnest($16::integer[]),
@@ -32,6 +34,13 @@ g as materialized (
     as g (tenant, game, events, started_by, status, status_by, status_kv, mode, mode_by, mode_kv,
       pool, pool_by, pool_kv, ends_at, ends_at_by, ends_at_kv, title, title_by, title_kv, no)
   left join lateral (select * from games as t where t.tenant = g.tenant and t.game = g.game limit 1) as t on true
+  cross join lateral (select
+    case when t.floor >= 0 then 9223372036854775807 else g.started_by end as started_by,
+    case when g.status_by <= t.floor then -2 else g.status_by end as status_by,
+    case when g.mode_by <= t.floor then -2 else g.mode_by end as mode_by,
+    case when g.pool_by <= t.floor then -2 else g.pool_by end as pool_by,
+    case when g.ends_at_by <= t.floor then -2 else g.ends_at_by end as ends_at_by,
+    case when g.title_by <= t.floor then -2 else g.title_by end as title_by) as h
 ),
 fresh as materialized (
   select * from (
