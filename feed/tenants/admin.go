@@ -56,13 +56,32 @@ type LimitsChange struct {
 	Events     *int32 `json:"events"`
 	Games      *int32 `json:"games"`
 	EventBytes *int32 `json:"event_bytes"`
+
+	RetentionDays *int32 `json:"retention_days"`
+	StreamDays    *int32 `json:"stream_days"`
+}
+
+// Check refuses what no limit can be.
+func (c LimitsChange) Check() error {
+	for _, limit := range []*int32{c.Sockets, c.Joins, c.Requests, c.Events, c.Games, c.EventBytes, c.RetentionDays, c.StreamDays} {
+		if limit != nil && *limit < 0 {
+			return errors.New("limits: want 0, which is the default, or more")
+		}
+	}
+	for _, days := range []*int32{c.RetentionDays, c.StreamDays} {
+		if days != nil && *days > MaxDays {
+			return fmt.Errorf("limits: %d days, want at most %d", *days, MaxDays)
+		}
+	}
+	return nil
 }
 
 const changeSQL = `
 update tenants set
   public = coalesce($2, public), suspended = coalesce($3, suspended), max_sockets = coalesce($4, max_sockets),
   joins_per_second = coalesce($5, joins_per_second), requests_per_second = coalesce($6, requests_per_second),
-  events_per_second = coalesce($7, events_per_second), max_games = coalesce($8, max_games), max_event_bytes = coalesce($9, max_event_bytes)
+  events_per_second = coalesce($7, events_per_second), max_games = coalesce($8, max_games), max_event_bytes = coalesce($9, max_event_bytes),
+  retention_days = coalesce($10, retention_days), stream_days = coalesce($11, stream_days), tended_at = '-infinity'
 where id = $1
 returning ` + tenantColumns
 
@@ -70,7 +89,8 @@ returning ` + tenantColumns
 // seconds.
 func (a *Admin) Change(ctx context.Context, id feed.TenantID, c Change) (Tenant, error) {
 	l := c.Limits
-	tenant, err := scanTenant(a.pool.QueryRow(ctx, changeSQL, id, c.Public, c.Suspended, l.Sockets, l.Joins, l.Requests, l.Events, l.Games, l.EventBytes))
+	tenant, err := scanTenant(a.pool.QueryRow(ctx, changeSQL, id, c.Public, c.Suspended,
+		l.Sockets, l.Joins, l.Requests, l.Events, l.Games, l.EventBytes, l.RetentionDays, l.StreamDays))
 	if err != nil {
 		return Tenant{}, fmt.Errorf("change tenant %s: %w", id, known(err))
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -44,11 +45,11 @@ func (s *Store) Ensure(ctx context.Context, ids []feed.TenantID) error {
 }
 
 const tenantColumns = `id, public, suspended,
-  max_sockets, joins_per_second, requests_per_second, events_per_second, max_games, max_event_bytes`
+  max_sockets, joins_per_second, requests_per_second, events_per_second, max_games, max_event_bytes, retention_days, stream_days`
 
 func scanTenant(row pgx.Row) (t Tenant, err error) {
 	l := &t.Limits
-	err = row.Scan(&t.ID, &t.Public, &t.Suspended, &l.Sockets, &l.Joins, &l.Requests, &l.Events, &l.Games, &l.EventBytes)
+	err = row.Scan(&t.ID, &t.Public, &t.Suspended, &l.Sockets, &l.Joins, &l.Requests, &l.Events, &l.Games, &l.EventBytes, &l.RetentionDays, &l.StreamDays)
 	return t, err
 }
 
@@ -86,6 +87,25 @@ func (s *Store) List(ctx context.Context) ([]Tenant, error) {
 		return nil, fmt.Errorf("list tenants: %w", err)
 	}
 	return list, nil
+}
+
+// Renderers that ask at once get different tenants.
+const claimSQL = `
+with due as materialized (
+  select id as its from tenants where tended_at <= now() - make_interval(secs => $1) order by tended_at limit $2 for update skip locked
+)
+update tenants as t set tended_at = now() from due where t.id = its
+returning ` + tenantColumns
+
+// Claim returns tenants that nobody has claimed for so long, at most so many: those whose turn came first. A tenant of
+// which something was changed is due at once.
+func (s *Store) Claim(ctx context.Context, every time.Duration, most int) ([]Tenant, error) {
+	rows, _ := s.pool.Query(ctx, claimSQL, every.Seconds(), most) // the error comes with the rows
+	due, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Tenant, error) { return scanTenant(row) })
+	if err != nil {
+		return nil, fmt.Errorf("claim tenants: %w", err)
+	}
+	return due, nil
 }
 
 // The limit is a bound of the work: a tenant may have very many.
