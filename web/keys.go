@@ -132,11 +132,8 @@ func (s *Server) changeTenant(c echo.Context) error {
 	if err := readJSON(c, &change, `{"public": true, "suspended": false, "limits": {"requests": 100}}`); err != nil {
 		return err
 	}
-	l := change.Limits
-	for _, limit := range []*int32{l.Sockets, l.Joins, l.Requests, l.Events, l.Games, l.EventBytes} {
-		if limit != nil && *limit < 0 {
-			return badRequest("limits: want 0, which is the default, or more")
-		}
+	if err := change.Limits.Check(); err != nil {
+		return badRequest(err.Error())
 	}
 	tenant, err := s.config.Admin.Change(c.Request().Context(), id, change)
 	if err != nil {

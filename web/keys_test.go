@@ -50,6 +50,8 @@ func TestATenantIsManagedOverHTTP(t *testing.T) {
 	var changed tenantJSON
 	do(http.MethodPatch, tenant, masterKey, `{"limits":{"requests":7}}`, 200, &changed)
 	equal(t, changed, tenantJSON{ID: "new-one", Limits: tenants.Limits{Requests: 7}.Filled()})
+	do(http.MethodPatch, tenant, masterKey, `{"limits":{"retention_days":30,"stream_days":7}}`, 200, &changed)
+	equal(t, changed, tenantJSON{ID: "new-one", Limits: tenants.Limits{Requests: 7, RetentionDays: 30, StreamDays: 7}.Filled()})
 	do(http.MethodPost, tenant+"/token-secret", masterKey, "", 204, nil)
 	do(http.MethodDelete, tenant+"/keys/"+key.ID, masterKey, "", 200, nil)
 	eventually(t, "the key and its token are refused", func() bool {
@@ -73,6 +75,7 @@ func TestATenantIsManagedOverHTTP(t *testing.T) {
 			{http.MethodPost, "/v1/tenants", `{"tenant":"x"}{}`, 400},
 			{http.MethodPost, "/v1/tenants", strings.Repeat(" ", maxBody+1), 413},
 			{http.MethodPatch, tenant, `{"limits":{"requests":-1}}`, 400},
+			{http.MethodPatch, tenant, `{"limits":{"retention_days":36501}}`, 400},
 			{http.MethodPatch, tenant, `{"limits":{"requests":3000000000}}`, 400},
 			{http.MethodPost, tenant + "/keys", `{"role":"god"}`, 400},
 			{http.MethodPost, tenant + "/keys", `{"role":"watch","label":"\u0000"}`, 400},
