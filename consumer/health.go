@@ -40,6 +40,7 @@ type StreamHealth struct {
 	Pending     int64
 	OldestAge   time.Duration // of the oldest pending entry, by its id and the server's clock; 0 if nothing is pending
 	OldestIdle  time.Duration // since that entry's last delivery or lease renewal
+	OldestTries int64         // deliveries of that entry
 	Unread      time.Duration // age of the oldest entry not yet delivered to anybody, likewise
 	DeadLetters int64
 	Consumers   []ConsumerHealth

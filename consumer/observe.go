@@ -178,6 +178,9 @@ func (h *StreamHealth) oldest(res valkey.ValkeyResult, now time.Time) {
 	if ms, err := row[2].AsInt64(); err == nil {
 		h.OldestIdle = time.Duration(ms) * time.Millisecond
 	}
+	if n, err := row[3].AsInt64(); err == nil {
+		h.OldestTries = n
+	}
 }
 
 // unread is what tells how many entries were lost.

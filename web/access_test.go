@@ -60,7 +60,11 @@ var rules = map[string]rule{
 	"DELETE T/keys/:key":  {callers: "master ", ok: 200},
 	"POST T/token-secret": {callers: "master ", ok: 204},
 
-	"GET T/streams":                               {callers: "operate ", ok: 200},
+	"GET /:tenant/-/operate": {anyone: true, ok: 200}, // the same for all
+
+	"GET T/streams": {callers: "operate ", ok: 200},
+	"POST T/streams/:game/dead-letters/retry":     {callers: "operate ", ok: 200, query: "?all=true"},
+	"DELETE T/streams/:game/dead-letters":         {callers: "operate ", ok: 200, query: "?kind=scored"},
 	"GET T/streams/:game/dead-letters":            {callers: "operate ", ok: 200, query: "?kind=scored&older_than=1s"},
 	"POST T/streams/:game/dead-letters/:id/retry": {callers: "operate ", ok: 202},
 	"DELETE T/streams/:game/dead-letters/:id":     {callers: "operate ", ok: 204},

@@ -29,6 +29,7 @@ const (
 	frameDelta
 	frameLines
 	frameGame
+	frameStreams
 )
 
 // moves reports whether the frame takes the watcher to another version.

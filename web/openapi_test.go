@@ -253,6 +253,9 @@ func TestOpenAPI(t *testing.T) {
 		}
 		ask(private.URL, http.MethodPost, streams+"/g1/dead-letters/1-1/retry", "", true)
 		ask(private.URL, http.MethodDelete, streams+"/g1/dead-letters/1-1", "", true)
+		ask(private.URL, http.MethodPost, streams+"/g1/dead-letters/retry?all=true", "", true)
+		ask(private.URL, http.MethodDelete, streams+"/g1/dead-letters?kind=a&reason=b&older_than=1h", "", true)
+		ask(private.URL, http.MethodDelete, streams+"/g1/dead-letters", "", false)
 		for _, path := range []string{streams + "?limit=x", "/v1/tenants/nobody/streams", streams + "/g1/dead-letters?after=none", streams + "/down/dead-letters"} {
 			ask(private.URL, http.MethodGet, path, "", false)
 		}
@@ -290,6 +293,7 @@ func TestOpenAPI(t *testing.T) {
 			{`{"t":"sub","g":"g1","since":"e1:1","limit":5}`, "delta"},
 			{`{"t":"sub","g":"g1","since":"rubbish"}`, "reset"},
 			{`{"t":"sub","g":"none"}`, "err"},
+			{`{"t":"operate"}`, "err"}, // which nobody may here
 			{`{"t":"unsub","g":"none"}`, "tick"},
 			{"a line", "lines"},
 			{"a title", "game"},
@@ -332,8 +336,10 @@ func TestOpenAPI(t *testing.T) {
 func pattern(path string) string {
 	parts := strings.Split(path, "/")
 	names := map[int]string{3: "{tenant}", 5: "{game}", 7: "{evt}"}
-	if len(parts) > 4 && parts[4] == "streams" {
+	if len(parts) > 4 && parts[4] == "streams" && (len(parts) < 8 || parts[7] != "retry") {
 		names[7] = "{id}"
+	} else if len(parts) > 4 && parts[4] == "streams" {
+		delete(names, 7)
 	}
 	for i, name := range names {
 		if parts[1] == "v1" && i < len(parts) {

@@ -36,6 +36,7 @@ func (s *Server) public() []route {
 		{http.MethodGet, "/:tenant", watching, s.toLobby},
 		{http.MethodGet, "/:tenant/", watching, s.lobbyPage},
 		{http.MethodGet, "/:tenant/:game", watching, s.feedPage},
+		{http.MethodGet, "/:tenant/-/operate", nobody, s.operatePage},
 
 		{http.MethodGet, tenant + "/live", frames, s.live},
 		{http.MethodGet, tenant + "/games", watching, s.games},
@@ -49,6 +50,8 @@ func (s *Server) public() []route {
 		{http.MethodPost, game + "/mode", operating, s.mode},
 		{http.MethodGet, tenant + "/streams", operating, s.streams},
 		{http.MethodGet, letters, operating, s.deadLetters},
+		{http.MethodPost, letters + "/retry", operating, s.retryLetters},
+		{http.MethodDelete, letters, operating, s.dropLetters},
 		{http.MethodPost, letters + "/:id/retry", operating, s.retryLetter},
 		{http.MethodDelete, letters + "/:id", operating, s.dropLetter},
 		{http.MethodPost, tenant + "/watch-tokens", minting, s.mint},
@@ -87,6 +90,8 @@ func (s *Server) private() []route {
 		list = append(
 			list,
 			route{http.MethodGet, letters, operators, s.deadLetters},
+			route{http.MethodPost, letters + "/retry", operators, s.retryLetters},
+			route{http.MethodDelete, letters, operators, s.dropLetters},
 			route{http.MethodPost, letters + "/:id/retry", operators, s.retryLetter},
 			route{http.MethodDelete, letters + "/:id", operators, s.dropLetter},
 		)

@@ -73,17 +73,19 @@ type Config struct {
 
 // Times are the periods of a server. A zero one is its default.
 type Times struct {
-	Tick   time.Duration // between the ticks of a socket, 10 s
-	Probe  time.Duration // between pings that find dead peers, 30 s
-	Write  time.Duration // the longest that writing what waits for a watcher may take, 10 s
-	Park   time.Duration // how long a gap may close by itself before the table is asked, 30 ms
-	Sweep  time.Duration // between looks at the heads of all watched games, 1 s
-	Header time.Duration // the least between two headers of a game, 1 s
-	Counts time.Duration // between words to other processes on how many watch here, 10 s
-	Linger time.Duration // how long a hub outlives its last watcher, 30 s
-	Spread time.Duration // over how long a drain sends watchers away, 5 s
-	Tenant time.Duration // how long the state of a tenant or a key is believed, 3 s
-	Auth   time.Duration // how long a socket may take to show a credential where one is needed, 5 s
+	Tick    time.Duration // between the ticks of a socket, 10 s
+	Probe   time.Duration // between pings that find dead peers, 30 s
+	Write   time.Duration // the longest that writing what waits for a watcher may take, 10 s
+	Park    time.Duration // how long a gap may close by itself before the table is asked, 30 ms
+	Sweep   time.Duration // between looks at the heads of all watched games, 1 s
+	Header  time.Duration // the least between two headers of a game, 1 s
+	Counts  time.Duration // between words to other processes on how many watch here, 10 s
+	Linger  time.Duration // how long a hub outlives its last watcher, 30 s
+	Spread  time.Duration // over how long a drain sends watchers away, 5 s
+	Tenant  time.Duration // how long the state of a tenant or a key is believed, 3 s
+	Sample  time.Duration // between samples of the renderers' group, 15 s
+	Operate time.Duration // between looks at the group while an operator is connected, 2 s
+	Auth    time.Duration // how long a socket may take to show a credential where one is needed, 5 s
 }
 
 func (t *Times) fill() {
@@ -101,6 +103,8 @@ func (t *Times) fill() {
 		{&t.Linger, 30 * time.Second},
 		{&t.Spread, 5 * time.Second},
 		{&t.Tenant, 3 * time.Second},
+		{&t.Sample, 15 * time.Second},
+		{&t.Operate, 2 * time.Second},
 		{&t.Auth, 5 * time.Second},
 	} {
 		*each.at = cmp.Or(*each.at, each.or)
@@ -126,6 +130,8 @@ type Server struct {
 
 	documents map[string]asset // by path
 	lists     *lists
+
+	operations *operations
 
 	draining atomic.Bool
 	ctx      context.Context // ends with Run; sockets and hubs live by it, not by requests
@@ -184,6 +190,7 @@ func New(config Config) (*Server, error) {
 	s.config.MasterKey = "" // the hash will do, and nothing can print it
 	s.managed = config.MasterKey != ""
 	s.limits = newLimits(s.known)
+	s.operations = newOperations(s)
 	s.hubs = &hubs{
 		table: config.Timeline, doorbell: config.Doorbell, known: s.known, times: config.Times, log: s.log, faults: s.faults, meter: s.meter,
 		unseen: config.OnUnseen, hurry: make(chan struct{}, 1), ctx: s.ctx, games: map[feed.GameKey]openHub{},
@@ -198,6 +205,7 @@ func (s *Server) Run(ctx context.Context) {
 	s.hubs.running.Go(func() { s.hubs.run(ctx) })
 	s.hubs.running.Go(func() { s.hubs.tell(ctx) })
 	s.hubs.running.Go(func() { s.review(ctx) })
+	s.hubs.running.Go(func() { s.operations.run(ctx) })
 	<-ctx.Done()
 	for _, w := range s.outlets.close() {
 		w.close(closeDraining)

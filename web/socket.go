@@ -190,5 +190,7 @@ func (s *socket) obey(in clientFrame) {
 		s.say(pongFrame)
 	case "auth":
 		s.server.authenticate(s.watcher, in.Token)
+	case "operate":
+		s.server.operate(s.watcher)
 	}
 }

@@ -35,11 +35,14 @@ var ErrNoLetter = errors.New("no such dead letter")
 
 // GroupHealth is how the group stands at one moment. Ages are in seconds, by the server's clock.
 type GroupHealth struct {
-	Group    string         `json:"group"`
-	At       feed.Instant   `json:"at"`
-	Degraded bool           `json:"degraded"` // one of the streams is, here or on another page
-	Streams  []StreamHealth `json:"streams"`
-	More     bool           `json:"more"`
+	Group    string          `json:"group"`
+	At       feed.Instant    `json:"at"`
+	Degraded bool            `json:"degraded"`           // one of the streams is, here or on another page
+	Eviction string          `json:"eviction,omitempty"` // the server's maxmemory-policy if it may evict streams
+	Replicas []ReplicaHealth `json:"replicas"`           // the names in the group, the alive ones first
+	Streams  []StreamHealth  `json:"streams"`
+	More     bool            `json:"more"`
+	Reports  []Report        `json:"-"` // of the renderers that are alive: they speak of other tenants, too
 }
 
 // StreamHealth is how the group stands with one stream.
@@ -49,12 +52,14 @@ type StreamHealth struct {
 	Stream        string           `json:"stream"`
 	Degraded      bool             `json:"degraded"`
 	Fault         string           `json:"fault,omitempty"` // why it cannot be read
+	Reasons       []string         `json:"reasons"`         // what is wrong, for people; none where nothing is
 	Length        int64            `json:"length"`
 	Lag           *int64           `json:"lag,omitempty"`  // nil: unknown
 	Lost          *int64           `json:"lost,omitempty"` // nil: unknown
 	Pending       int64            `json:"pending"`
 	OldestPending float64          `json:"oldest_pending_seconds"`
 	OldestIdle    float64          `json:"oldest_idle_seconds"`
+	OldestTries   int64            `json:"oldest_deliveries"` // of the oldest pending one: above 1 it is tried again
 	OldestUnread  float64          `json:"oldest_unread_seconds"`
 	DeadLetters   int64            `json:"dead_letters"`
 	Consumers     []ConsumerHealth `json:"consumers"`
@@ -146,13 +151,16 @@ func (s *Server) streams(c echo.Context) error {
 	return secretJSON(c, http.StatusOK, health)
 }
 
+// letters reads which dead letters are asked for by what they are.
+func (p *params) letters() LettersQuery {
+	return LettersQuery{Kind: p.text("kind"), Reason: p.text("reason"), OlderThan: p.duration("older_than", 100*365*24*time.Hour)}
+}
+
 // deadLetters lists what was given up on of a game.
 func (s *Server) deadLetters(c echo.Context) error {
 	p := queryOf(c)
-	ask := LettersQuery{
-		After: p.text("after"), Limit: min(p.limit(), lettersAtMost), Kind: p.text("kind"), Reason: p.text("reason"),
-		OlderThan: p.duration("older_than", 100*365*24*time.Hour),
-	}
+	ask := p.letters()
+	ask.After, ask.Limit = p.text("after"), min(p.limit(), lettersAtMost)
 	if p.err != nil {
 		return p.err
 	}

@@ -22,10 +22,11 @@ func (*groupModel) Streams(_ context.Context, tenant feed.TenantID) (GroupHealth
 	stream := func(game feed.GameID) StreamHealth {
 		return StreamHealth{
 			Tenant: tenant, Game: game, Stream: feed.GameKey{Tenant: tenant, Game: game}.Stream(), Lag: &lag, Pending: 952, OldestPending: 1814400,
-			Degraded: true, Consumers: []ConsumerHealth{{Name: "ghost", Pending: 952, Idle: 1814400}},
+			Degraded: true, Reasons: []string{"952 pending"}, Consumers: []ConsumerHealth{{Name: "ghost", Pending: 952, Idle: 1814400}},
 		}
 	}
-	return GroupHealth{Group: "feedrenderer", At: feed.Instant(time.Now()), Degraded: true, Streams: []StreamHealth{stream(""), stream("g1"), stream("g2")}}, nil
+	out := GroupHealth{Group: "feedrenderer", At: feed.Instant(time.Now()), Streams: []StreamHealth{stream(""), stream("g1"), stream("g2")}}
+	return out.Of(tenant), nil
 }
 
 func (*groupModel) List(_ context.Context, game feed.GameKey, ask LettersQuery) ([]DeadLetter, string, error) {

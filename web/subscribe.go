@@ -42,9 +42,9 @@ func parseClientFrame(data []byte) (clientFrame, error) {
 		if in.Limit == 0 {
 			in.Limit = defaultLimit
 		}
-	case "unsub", "ping", "auth":
+	case "unsub", "ping", "auth", "operate":
 	default:
-		return in, fmt.Errorf("t %.40q: want auth, sub, unsub or ping", in.T)
+		return in, fmt.Errorf("t %.40q: want auth, sub, unsub, operate or ping", in.T)
 	}
 	return in, nil
 }

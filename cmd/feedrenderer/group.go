@@ -111,11 +111,14 @@ func (g *group) look(ctx context.Context, of feed.GameKey) (web.GroupHealth, err
 	if err != nil {
 		return web.GroupHealth{}, err
 	}
-	out := web.GroupHealth{Group: h.Group, At: feed.Instant(h.At), Degraded: h.Degraded, Streams: make([]web.StreamHealth, len(games))}
+	out := web.GroupHealth{Group: h.Group, At: feed.Instant(h.At), Eviction: h.Eviction, Streams: make([]web.StreamHealth, len(games))}
 	for i, game := range games {
 		out.Streams[i] = streamHealth(game, h.Streams[i])
 	}
-	return out, nil
+	if out.Reports, err = g.reports(ctx, alive(out.Streams)); err != nil {
+		return web.GroupHealth{}, err
+	}
+	return out.Of(of.Tenant), nil
 }
 
 // streamOf is the stream of a game, or of game "" the tenant's retry stream.
@@ -129,8 +132,9 @@ func streamOf(game feed.GameKey) string {
 func streamHealth(game feed.GameKey, h consumer.StreamHealth) web.StreamHealth {
 	out := web.StreamHealth{
 		Tenant: game.Tenant, Game: game.Game, Stream: h.Stream, Degraded: h.Degraded, Fault: h.Fault, Length: h.Length, Pending: h.Pending,
-		OldestPending: h.OldestAge.Seconds(), OldestIdle: h.OldestIdle.Seconds(), OldestUnread: h.Unread.Seconds(), DeadLetters: h.DeadLetters,
-		Consumers: make([]web.ConsumerHealth, len(h.Consumers)),
+		OldestPending: h.OldestAge.Seconds(), OldestIdle: h.OldestIdle.Seconds(), OldestTries: h.OldestTries, OldestUnread: h.Unread.Seconds(),
+		DeadLetters: h.DeadLetters,
+		Consumers:   make([]web.ConsumerHealth, len(h.Consumers)),
 	}
 	if h.NoGroup {
 		out.Fault = "there is no group on it: no renderer has read it yet, as if its tenant were unknown"
@@ -144,6 +148,7 @@ func streamHealth(game feed.GameKey, h consumer.StreamHealth) web.StreamHealth {
 	for i, c := range h.Consumers {
 		out.Consumers[i] = web.ConsumerHealth{Name: c.Name, Alive: c.Alive, Pending: c.Pending, Idle: c.Idle.Seconds()}
 	}
+	out.Reasons = troublesOf(out)
 	return out
 }
 

@@ -126,7 +126,11 @@ func (c *serveCommand) run(ctx context.Context, p process) error {
 			return err
 		}
 		unseen = renderer.discovery.Look
-		run = append(run, renderer.run)
+		reporter, err := newReporter(backends.valkey, c.Group, renderer, p.log)
+		if err != nil {
+			return err
+		}
+		run = append(run, renderer.run, reporter.run)
 	}
 	if c.settings.web {
 		site, err := c.newSite(ctx, backends, state, unseen, p.log)

@@ -83,8 +83,16 @@ func printStreams(w io.Writer, h web.GroupHealth) error {
 			troubles++
 		}
 	}
-	if _, err := fmt.Fprintf(w, "group %s at %s; streams: %d, in trouble: %d\n", h.Group, h.At, len(shown), troubles); err != nil || len(shown) == 0 {
+	if _, err := fmt.Fprintf(w, "group %s at %s; streams: %d, in trouble: %d\n", h.Group, h.At, len(shown), troubles); err != nil {
 		return err
+	}
+	if h.Eviction != "" {
+		if _, err := fmt.Fprintf(w, "the server may evict streams: its maxmemory-policy is %s\n", h.Eviction); err != nil {
+			return err
+		}
+	}
+	if len(shown) == 0 {
+		return nil
 	}
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	if _, err := fmt.Fprintln(table, "\nSTREAM\tSTATE\tPENDING\tOLDEST\tLAG\tUNREAD\tLOST\tLETTERS\tALIVE\tDEAD"); err != nil {
@@ -105,7 +113,7 @@ func printStreams(w io.Writer, h web.GroupHealth) error {
 	b.WriteByte('\n')
 	for _, st := range shown[:min(told, troubles)] {
 		for _, trouble := range troublesOf(st) {
-			fmt.Fprintf(&b, "%s: %s\n", short(nameOf(st), 24), trouble)
+			fmt.Fprintf(&b, "%s: %s\n", short(nameOf(st), 24), short(trouble, 70))
 		}
 	}
 	if troubles > told {
@@ -130,11 +138,12 @@ func rank(st web.StreamHealth) int {
 
 func stateOf(st web.StreamHealth) string { return [...]string{"DEGRADED", "FAULT", "ok"}[rank(st)] }
 
-// troublesOf says what is wrong with a stream, in lines of at most 70 columns.
-func troublesOf(st web.StreamHealth) (out []string) {
+// troublesOf says what is wrong with a stream.
+func troublesOf(st web.StreamHealth) []string {
+	out := []string{}
 	alive, dead := names(st)
 	if st.Fault != "" {
-		out = append(out, short(st.Fault, 70))
+		out = append(out, st.Fault)
 	}
 	if st.Degraded && st.Pending > 0 {
 		out = append(out, fmt.Sprintf("%s pending, the oldest %s old; names: %d alive, %d dead", amount(&st.Pending), span(st.OldestPending), alive, dead))
