@@ -73,6 +73,7 @@ func (h *hub) suspect() {
 func (h *hub) advance(to int64, lines []broadcast.Line) {
 	from := h.recent.last
 	news := h.recent.advance(to, lines)
+	h.caughtUp = frame{}
 	f := linesFrame(h.key.Game, h.recent.epoch, from, to, news)
 	for s := range h.live {
 		s.watcher.push(s, f)

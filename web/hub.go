@@ -32,6 +32,7 @@ type hub struct {
 	window    *window // nil until a snapshot was read
 	header    header
 	snapped   snapped
+	caughtUp  frame    // the last delta that was encoded, if it is up to this version
 	arrived   int64    // counts messages and subscriptions as they come
 	parked    []parked // messages that do not continue what is known, by From
 	target    int64    // a version that is known to exist
@@ -166,11 +167,11 @@ func (h *hub) serve(s *sub) bool {
 		if s.cursor.Epoch != h.recent.epoch {
 			return false
 		}
-		lines, ok := h.recent.since(s.cursor.Ver)
+		delta, ok := h.delta(s.cursor.Ver)
 		if !ok {
 			return false
 		}
-		s.watcher.push(s, deltaFrame(h.key.Game, h.recent.epoch, s.cursor.Ver, h.recent.last, lines))
+		s.watcher.push(s, delta)
 		if h.header.json != nil {
 			s.watcher.push(s, gameFrame(h.key.Game, h.header.json))
 		}
@@ -189,6 +190,19 @@ func (h *hub) serve(s *sub) bool {
 	h.live[s] = struct{}{}
 	h.rouse() // the header may be due
 	return true
+}
+
+// delta is what changed since a version, if that is remembered. It is encoded once for all who come back together.
+func (h *hub) delta(since int64) (frame, bool) {
+	if f := &h.caughtUp; f.kind == frameDelta && f.epoch == h.recent.epoch && f.from == since && f.to == h.recent.last && since >= h.recent.floor {
+		return *f, true
+	}
+	lines, ok := h.recent.since(since)
+	if !ok {
+		return frame{}, false
+	}
+	h.caughtUp = deltaFrame(h.key.Game, h.recent.epoch, since, h.recent.last, lines)
+	return h.caughtUp, true
 }
 
 // snap is the snapshot of this very version, if the window and the header are good for it. It is encoded once for all
