@@ -52,6 +52,11 @@ bench: ## run the benchmarks beside their yardsticks; BENCH names some of them
 	@scripts/setup test
 	@cd bench && go run . $(BENCH)
 
+.PHONY: bench-growth
+bench-growth: ## how the drain speed holds as games, renderers and stored lines grow
+	@scripts/setup test
+	@cd bench && go run . growth
+
 .PHONY: bench-consumer
 bench-consumer: ## the consumer library alone, beside peers and ceilings
 	@scripts/setup test

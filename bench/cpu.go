@@ -15,11 +15,15 @@ const clockTick = 10 * time.Millisecond
 // work is processor time, of each party apart: the side under test, Valkey, and Postgres with all its processes.
 type work struct{ side, valkey, postgres time.Duration }
 
-// meter starts to count the work of a process and of the servers. Where there is no /proc, or the servers run
+// meter starts to count the work of processes and of the servers. Where there is no /proc, or the servers run
 // elsewhere, it counts none.
-func (r *rig) meter(pid int) (read func() work) {
+func (r *rig) meter(pids ...int) (read func() work) {
 	count := func() work {
-		return work{processTime(pid), processTime(r.valkeyPID), clusterTime(r.postgresPID)}
+		side := time.Duration(0)
+		for _, pid := range pids {
+			side += processTime(pid)
+		}
+		return work{side, processTime(r.valkeyPID), clusterTime(r.postgresPID)}
 	}
 	from := count()
 	return func() work {

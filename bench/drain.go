@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // drain is the whole renderer beside the loop that anybody would write first.
@@ -41,45 +44,72 @@ func drainLine(ctx context.Context, rig *rig, report *report) (err error) {
 
 const drainOf200 = "drain of 200 games"
 
-// renderer is the shipped binary, timed from its first read to the last entry settled.
+// renderer is the shipped binary with a database of its own, timed from its first read to the last entry settled.
 func (r *rig) renderer(name string, report *report, b *backlog) contestant {
+	return r.renderers(name, report, b, 1)
+}
+
+// renderers are so many processes of it, which share the work.
+func (r *rig) renderers(name string, report *report, b *backlog, n int) contestant {
 	return contestant{name, b.entries, func(ctx context.Context, label string) (_ effort, err error) {
 		databaseURL, pool, drop, err := r.database(ctx)
 		if err != nil {
 			return effort{}, err
 		}
 		defer func() { err = errors.Join(err, drop()) }()
-		launched := time.Now()
-		server, err := r.serve(ctx, databaseURL, "--roles", "render", "--tenants", "bench", "--group", label)
+		return r.drained(ctx, name, report, b, label, store{databaseURL, pool}, n)
+	}}
+}
+
+// store is a database.
+type store struct {
+	url  string
+	pool *pgxpool.Pool
+}
+
+// drained lets n processes empty the backlog into a database, under a group named as the label.
+func (r *rig) drained(ctx context.Context, name string, report *report, b *backlog, label string, into store, n int) (_ effort, err error) {
+	launched := time.Now()
+	var servers []*process
+	var pids []int
+	defer func() {
+		for _, server := range servers {
+			_, stopped := server.stop()
+			err = errors.Join(err, stopped)
+		}
+	}()
+	for i := range n {
+		server, err := r.serve(ctx, into.url, "--roles", "render", "--tenants", "bench", "--group", label, "--name", "renderer"+strconv.Itoa(i))
 		if err != nil {
 			return effort{}, err
 		}
-		defer func() {
-			_, stopped := server.stop()
-			err = errors.Join(err, stopped)
-		}()
-		if err := b.untilBegun(ctx, r.client, label); err != nil {
-			return effort{}, fmt.Errorf("%w\n%s", err, server.log.Bytes())
-		}
-		begun, work := time.Now(), r.meter(server.cmd.Process.Pid)
-		report.add(name+", from launch to first read", "s", begun.Sub(launched).Seconds())
-		profiled := r.profile(ctx, server, label)
-		if err := b.untilSettled(ctx, r.client, label); err != nil {
-			return effort{}, fmt.Errorf("%w\n%s", err, server.log.Bytes())
-		}
-		spent := effort{time.Since(begun), work()}
-		if err := <-profiled; err != nil {
-			return effort{}, err
-		}
-		var lines int
-		if err := pool.QueryRow(ctx, `SELECT count(*) FROM lines WHERE tenant = 'bench'`).Scan(&lines); err != nil {
-			return effort{}, err
-		}
-		if lines != b.entries {
-			return effort{}, fmt.Errorf("%d lines from %d entries", lines, b.entries)
-		}
-		return spent, nil
-	}}
+		servers, pids = append(servers, server), append(pids, server.cmd.Process.Pid)
+	}
+	if err := b.untilBegun(ctx, r.client, label); err != nil {
+		return effort{}, fmt.Errorf("%w\n%s", err, servers[0].log.Bytes())
+	}
+	begun, work := time.Now(), r.meter(pids...)
+	report.add(name+", from launch to first read", "s", begun.Sub(launched).Seconds())
+	profiled := r.profile(ctx, servers[0], label)
+	if err := b.untilSettled(ctx, r.client, label); err != nil {
+		return effort{}, fmt.Errorf("%w\n%s", err, servers[0].log.Bytes())
+	}
+	spent := effort{time.Since(begun), work()}
+	if err := <-profiled; err != nil {
+		return effort{}, err
+	}
+	names := make([]string, len(b.games))
+	for i, game := range b.games {
+		names[i] = string(game.Game)
+	}
+	var lines int
+	if err := into.pool.QueryRow(ctx, `SELECT count(*) FROM lines WHERE tenant = 'bench' AND game = ANY($1)`, names).Scan(&lines); err != nil {
+		return effort{}, err
+	}
+	if lines != b.entries {
+		return effort{}, fmt.Errorf("%d lines from %d entries", lines, b.entries)
+	}
+	return spent, nil
 }
 
 // loop reads so many entries of a backlog, writes them and acknowledges them.

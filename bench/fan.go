@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ const (
 	fanBurst  = 250 // lines
 	fanBursts = 8
 	fanBare   = 30 // lines: each is a write to every socket
+	paceLines = 50
+	paceEvery = 100 * time.Millisecond // to 1000 sockets: 10 000 deliveries/s
 	stormMiss = 500
 )
 
@@ -45,16 +48,20 @@ func fan(ctx context.Context, rig *rig, report *report) error {
 		}
 		report.compare(size.ratio, ours, bare)
 	}
+	report.compare("fan_p99", paceOurs+", p99", paceBare+", p99")
 	report.compare("resume_storm", stormOurs, stormBare)
 	return nil
 }
 
 const (
+	paceOurs  = "XADD to each of 1000 sockets, 10 lines/s"
+	paceBare  = "a line to each of 1000 sockets, 10 lines/s, bare loop"
 	stormOurs = "1000 watchers resume, 500 lines missed each"
 	stormBare = "1000 watchers resume, one prebuilt message to each"
 )
 
-// fanProduct serves one game to a crowd. With 1000 sockets, another 1000 that missed lines resume in the end.
+// fanProduct serves one game to a crowd. With 1000 sockets, lines come one at a time first, and another 1000 that missed
+// lines resume in the end.
 func (r *rig) fanProduct(ctx context.Context, report *report, name string, sockets int) (err error) {
 	databaseURL, _, drop, err := r.database(ctx)
 	if err != nil {
@@ -98,6 +105,13 @@ func (r *rig) fanProduct(ctx context.Context, report *report, name string, socke
 	if err == nil {
 		err = crowd.until(ctx, version)
 	}
+	if err == nil && sockets == 1000 {
+		err = keepPace(ctx, report, paceOurs, crowd, version+1, func(n int) error {
+			_, err := producer.Append(ctx, game, score(n))
+			return err
+		})
+		version += paceLines
+	}
 	if err == nil {
 		err = playBursts(ctx, report, name, producer, game, crowd, version)
 	}
@@ -117,6 +131,26 @@ func (r *rig) fanProduct(ctx context.Context, report *report, name string, socke
 	err = late.until(ctx, version)
 	report.add(stormOurs, "ms", time.Since(began).Seconds()*1000)
 	return err
+}
+
+// keepPace sends lines one at a time, which must get versions from the first on, and reports how long they took to each socket.
+func keepPace(ctx context.Context, report *report, name string, crowd *crowd, first int64, send func(n int) error) error {
+	p := newPace(first, paceLines, len(crowd.conns))
+	crowd.pace.Store(p)
+	defer crowd.pace.Store(nil)
+	for n := range paceLines {
+		p.sent[n].Store(time.Now().UnixNano())
+		if err := errors.Join(send(n), pause(ctx, paceEvery)); err != nil {
+			return err
+		}
+	}
+	if err := crowd.until(ctx, first+paceLines-1); err != nil {
+		return err
+	}
+	took := slices.Concat(p.took...)
+	report.add(name+", p50", "ms", quantile(took, 0.50))
+	report.add(name+", p99", "ms", quantile(took, 0.99))
+	return nil
 }
 
 // playBursts appends bursts, each when all sockets have the last but one.
@@ -160,7 +194,8 @@ func cursorOf(ctx context.Context, server *process, game feed.GameKey) (version 
 // fanBareLoop writes line after line to a crowd, and with 1000 sockets in the end one message of as many lines as others
 // missed.
 func (r *rig) fanBareLoop(ctx context.Context, report *report, name string, sockets int) (err error) {
-	prebuilt := fmt.Appendf(nil, `{"t":"delta","g":"fan","epoch":"e","from":%d,"to":%d,"lines":[%s]}`, fanBare, fanBare+stormMiss,
+	const seen = paceLines + fanBare
+	prebuilt := fmt.Appendf(nil, `{"t":"delta","g":"fan","epoch":"e","from":%d,"to":%d,"lines":[%s]}`, seen, seen+stormMiss,
 		strings.TrimSuffix(strings.Repeat(barePayload+",", stormMiss), ","))
 	bare := newBareFan()
 	defer bare.close()
@@ -172,13 +207,21 @@ func (r *rig) fanBareLoop(ctx context.Context, report *report, name string, sock
 	if err := bare.full(ctx, sockets); err != nil {
 		return err
 	}
+	version := 0
+	if sockets == 1000 {
+		if err := keepPace(ctx, report, paceBare, crowd, 1, func(n int) error { return bare.broadcast(ctx, bareLine(n+1)) }); err != nil {
+			return err
+		}
+		version += paceLines
+	}
 	began := time.Now()
-	for n := range fanBare {
-		if err := bare.broadcast(ctx, bareLine(n+1)); err != nil {
+	for range fanBare {
+		version++
+		if err := bare.broadcast(ctx, bareLine(version)); err != nil {
 			return err
 		}
 	}
-	if err := crowd.until(ctx, fanBare); err != nil {
+	if err := crowd.until(ctx, int64(version)); err != nil {
 		return err
 	}
 	report.add(name, "lines/s", fanBare/time.Since(began).Seconds())
@@ -189,7 +232,7 @@ func (r *rig) fanBareLoop(ctx context.Context, report *report, name string, sock
 	if err := bare.broadcast(ctx, prebuilt); err != nil {
 		return err
 	}
-	err = crowd.until(ctx, fanBare+stormMiss)
+	err = crowd.until(ctx, seen+stormMiss)
 	report.add(stormBare, "ms", time.Since(began).Seconds()*1000)
 	return err
 }

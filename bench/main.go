@@ -22,22 +22,24 @@ import (
 
 // benchmark is one comparison. It adds its readings to the report.
 type benchmark struct {
-	name string
-	what string
-	run  func(ctx context.Context, rig *rig, report *report) error
+	name  string
+	what  string
+	run   func(ctx context.Context, rig *rig, report *report) error
+	apart bool // run only where it is named: it takes long
 }
 
 var benchmarks = []benchmark{
-	{"drain", "a backlog of 100 000 entries over 50 games: the whole renderer beside a plain loop (read a batch, one upsert, XACK)", drain},
-	{"drain_line", "a backlog of 200 000 entries over 200 games: the whole renderer beside a straight line of the cheapest stages, and beside a pipeline entry by entry", drainLine},
-	{"apply", "batches of 500 rows, of one game, over 200 and applied before: the product's write beside a plain upsert into the same table", apply},
-	{"e2e", "30 % of the drain speed over 200 games, XADD to a frame in a Go client: the whole product beside the straight line", e2e},
-	{"idle", "one entry on an idle system, XADD to a frame in a Go client, beside the bare round trips that it needs", idle},
-	{"fan", "lines to 1000 and 5000 sockets at saturation, and 1000 watchers that resume at once, beside bare loops of writes", fan},
-	{"many", "one replica with 2000 games beside the same with 10, at 500 entries/s, and its rest", many},
-	{"memory", "what an idle watcher holds in memory beside a bare socket", memory},
-	{"latency", "XADD to a row on a page in a browser, and to a frame in a Go client, beside XADD to a blocked read", latency},
-	{"consumer", "the consumer library alone, beside peers and ceilings", library},
+	{name: "drain", what: "a backlog of 100 000 entries over 50 games: the whole renderer beside a plain loop (read a batch, one upsert, XACK)", run: drain},
+	{name: "drain_line", what: "a backlog of 200 000 entries over 200 games: the whole renderer beside a straight line of the cheapest stages, and beside a pipeline entry by entry", run: drainLine},
+	{name: "apply", what: "batches of 500 rows, of one game, over 200 and applied before: the product's write beside a plain upsert into the same table", run: apply},
+	{name: "e2e", what: "30 % of the drain speed over 200 games, XADD to a frame in a Go client: the whole product beside the straight line", run: e2e},
+	{name: "idle", what: "one entry on an idle system, XADD to a frame in a Go client, beside the bare round trips that it needs", run: idle},
+	{name: "fan", what: "lines to 1000 and 5000 sockets at saturation, and 1000 watchers that resume at once, beside bare loops of writes", run: fan},
+	{name: "many", what: "one replica with 2000 games beside the same with 10, at 500 entries/s, and its rest", run: many},
+	{name: "memory", what: "what an idle watcher holds in memory beside a bare socket", run: memory},
+	{name: "latency", what: "XADD to a row on a page in a browser, and to a frame in a Go client, beside XADD to a blocked read", run: latency},
+	{name: "consumer", what: "the consumer library alone, beside peers and ceilings", run: library},
+	{name: "growth", what: "drain speed as games, renderers and stored lines grow", run: growth, apart: true},
 }
 
 func main() {
@@ -79,10 +81,10 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 }
 
 func choose(names []string) ([]benchmark, error) {
-	if len(names) == 0 {
-		return benchmarks, nil
-	}
 	var chosen []benchmark
+	if len(names) == 0 {
+		chosen = slices.DeleteFunc(slices.Clone(benchmarks), func(b benchmark) bool { return b.apart })
+	}
 	for _, name := range names {
 		i := slices.IndexFunc(benchmarks, func(b benchmark) bool { return b.name == name })
 		if i < 0 {

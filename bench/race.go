@@ -30,17 +30,24 @@ type effort struct {
 func (r *rig) race(ctx context.Context, report *report, contestants ...contestant) error {
 	for round := range r.rounds {
 		for _, i := range rand.Perm(len(contestants)) {
-			c := contestants[i]
-			bounded, cancel := context.WithTimeout(ctx, runLimit)
-			effort, err := c.run(bounded, "run"+strconv.Itoa(r.labels))
-			cancel()
-			r.labels++
-			if err != nil {
-				return fmt.Errorf("%s, round %d: %w", c.name, round+1, err)
+			if err := r.once(ctx, report, contestants[i]); err != nil {
+				return fmt.Errorf("round %d: %w", round+1, err)
 			}
-			report.add(c.name, "entries/s", float64(c.entries)/effort.took.Seconds())
-			report.cost(c.name, effort.work, c.entries)
 		}
 	}
+	return nil
+}
+
+// once is one run of one contestant.
+func (r *rig) once(ctx context.Context, report *report, c contestant) error {
+	bounded, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	effort, err := c.run(bounded, "run"+strconv.Itoa(r.labels))
+	r.labels++
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	report.add(c.name, "entries/s", float64(c.entries)/effort.took.Seconds())
+	report.cost(c.name, effort.work, c.entries)
 	return nil
 }

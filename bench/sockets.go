@@ -21,7 +21,26 @@ import (
 type crowd struct {
 	conns    []net.Conn
 	versions []atomic.Int64 // that each socket has got to; -1: it broke
+	pace     atomic.Pointer[pace]
 	loops    sync.WaitGroup
+}
+
+// pace notes how long lines took that were sent one at a time, each with a version of its own.
+type pace struct {
+	first int64          // version of the first line
+	sent  []atomic.Int64 // of each line, in unix nanoseconds
+	took  [][]float64    // of each socket, in ms, that of the lines it saw
+}
+
+func newPace(first int64, lines, sockets int) *pace {
+	return &pace{first, make([]atomic.Int64, lines), make([][]float64, sockets)}
+}
+
+// saw notes a line in the hands of a socket.
+func (p *pace) saw(socket int, version int64) {
+	if n := version - p.first; n >= 0 && n < int64(len(p.sent)) {
+		p.took[socket] = append(p.took[socket], float64(time.Now().UnixNano()-p.sent[n].Load())/1e6)
+	}
 }
 
 const crowdBuffer = 16 << 10
@@ -35,7 +54,7 @@ func gather(ctx context.Context, listen, path string, n int, first []byte) (*cro
 			return nil, errors.Join(fmt.Errorf("socket %d: %w", len(c.conns)+1, err), c.close())
 		}
 		c.conns = append(c.conns, conn)
-		c.loops.Go(func() { follow(reader, &c.versions[i]) })
+		c.loops.Go(func() { c.follow(i, reader) })
 		if len(first) > 0 {
 			if _, err := conn.Write(clientFrame(first)); err != nil {
 				return nil, errors.Join(err, c.close())
@@ -77,12 +96,16 @@ func clientFrame(text []byte) []byte {
 	return append(append(b, 0, 0, 0, 0), text...)
 }
 
-func follow(from *bufio.Reader, reached *atomic.Int64) {
+func (c *crowd) follow(socket int, from *bufio.Reader) {
+	reached := &c.versions[socket]
 	for {
 		version, err := readVersion(from)
 		if err != nil {
 			reached.Store(-1)
 			return
+		}
+		if p := c.pace.Load(); p != nil {
+			p.saw(socket, version)
 		}
 		if version > reached.Load() {
 			reached.Store(version)
