@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"math/rand/v2"
 	"mime"
 	"net/http"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -144,10 +146,14 @@ func (s *Server) lobbyPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.page(c, "lobby.html", struct {
-		Tenant, Title string
-		Games         []feed.Game
-	}{string(tenant), "", list})
+	return s.page(c, "lobby.html", lobbyPage{Tenant: tenant, Games: list})
+}
+
+// lobbyPage is what the page of a tenant's games is made of; the zero one is closed.
+type lobbyPage struct {
+	Tenant feed.TenantID
+	Title  string
+	Games  []feed.Game
 }
 
 func (s *Server) feedPage(c echo.Context) error {
@@ -184,7 +190,7 @@ func (s *Server) feedPage(c echo.Context) error {
 	return s.page(c, "feed.html", out)
 }
 
-// feedPage is what the page of a feed is made of.
+// feedPage is what the page of a feed is made of; the zero one is closed.
 type feedPage struct {
 	Tenant feed.TenantID
 	Game   feed.GameID
@@ -193,12 +199,70 @@ type feedPage struct {
 	Older  string      // the address of the lines below, "" where there are none
 }
 
-// page renders into memory first: half a page is no answer.
 func (s *Server) page(c echo.Context, name string, data any) error {
-	var out bytes.Buffer
-	if err := s.pages.ExecuteTemplate(&out, name, data); err != nil {
-		return fmt.Errorf("render %s: %w", name, err)
+	out, err := s.render(name, data)
+	if err != nil {
+		return err
 	}
 	c.Response().Header().Set("Cache-Control", "no-cache")
-	return c.HTMLBlob(http.StatusOK, out.Bytes())
+	return c.HTMLBlob(http.StatusOK, out)
+}
+
+// render renders into memory: half a page is no answer.
+func (s *Server) render(name string, data any) ([]byte, error) {
+	var out bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&out, name, data); err != nil {
+		return nil, fmt.Errorf("render %s: %w", name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// problemPage is a problem as a browser shows it. Where a page of ours might stand, whatever anybody may not watch is
+// answered by the closed page, which says nothing of what was asked for: its script takes a watch token. A browser's
+// navigation can carry none.
+func (s *Server) problemPage(c echo.Context, p problem) error {
+	name, data := "problem.html", any(struct {
+		problem
+		Again int // seconds until the browser asks again by itself, 0 for never
+	}{p, again(c, p.Status)})
+	if p.Status == http.StatusNotFound {
+		switch closed := closedPage(c); closed {
+		case "feed.html":
+			name, data = closed, feedPage{}
+		case "lobby.html":
+			name, data = closed, lobbyPage{}
+		}
+	}
+	out, err := s.render(name, data)
+	if err != nil {
+		return err
+	}
+	return c.HTMLBlob(p.Status, out)
+}
+
+// closedPage names the page that stands closed at a well-formed address of one, "" where no page could stand.
+func closedPage(c echo.Context) string {
+	key, err := pathKey(c)
+	if err != nil || key.Tenant == "" || Reserved(key.Tenant) {
+		return ""
+	}
+	switch c.Path() {
+	case "/:tenant", "/:tenant/":
+		return "lobby.html"
+	case "/:tenant/:game":
+		return "feed.html"
+	}
+	return ""
+}
+
+// again is when a browser is to ask again for what will be there later: not all of them at once.
+func again(c echo.Context, status int) int {
+	if status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
+		return 0
+	}
+	after, err := strconv.Atoi(c.Response().Header().Get("Retry-After"))
+	if err != nil {
+		after = 1
+	}
+	return after + 2 + rand.IntN(7) //nolint:gosec // a spread, not a secret
 }

@@ -1,7 +1,11 @@
 package web
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -61,6 +65,49 @@ func TestPages(t *testing.T) {
 			if want == 404 && !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") {
 				t.Errorf("%s answers a browser with %s", path, answer.Header.Get("Content-Type"))
 			}
+		}
+	})
+
+	t.Run("UnknownForeignAndPrivatePagesAreTheSameBytesAndNameNothing", func(t *testing.T) {
+		for _, alike := range [][]string{{"/secret/g1", "/nobody/g1", "/secret/other", "/nobody/g1?before=" + evt(1).String()}, {"/secret/", "/nobody/", "/nobody"}} {
+			var first string
+			for _, path := range alike {
+				answer, body := s.get(t, path, "Accept", "text/html")
+				answer.Header.Del("Date")
+				got := fmt.Sprint(answer.StatusCode, answer.Header, body)
+				if first == "" {
+					first = got
+				}
+				if answer.StatusCode != http.StatusNotFound || got != first {
+					t.Errorf("%s: %s\nwant %s", path, got, first)
+				}
+				if strings.Contains(body, "secret") || strings.Contains(body, "nobody") || strings.Contains(body, "g1") {
+					t.Errorf("%s names what was asked for: %s", path, body)
+				}
+			}
+			if !strings.Contains(first, `<section class="door"`) || !strings.Contains(first, "no-store") {
+				t.Errorf("got %s", first)
+			}
+		}
+		if _, body := s.get(t, "/nobody/b%20d", "Accept", "text/html"); strings.Contains(body, "door") {
+			t.Errorf("a name that is none has a door: %s", body)
+		}
+	})
+
+	t.Run("WhatIsBackLaterIsAskedForAgainByTheBrowserItself", func(t *testing.T) {
+		m := newModel(acme)
+		s := serve(t, m, nil)
+		m.set(func(m *model) { m.fail = context.DeadlineExceeded })
+		answer, body := s.get(t, "/acme/g1", "Accept", "text/html")
+		refresh := regexp.MustCompile(`<meta http-equiv="refresh" content="(\d+)">`).FindStringSubmatch(body)
+		if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" || refresh == nil {
+			t.Fatalf("got %d %s", answer.StatusCode, body)
+		}
+		if n, err := strconv.Atoi(refresh[1]); err != nil || n < 2 || n > 15 {
+			t.Errorf("it asks again after %s s", refresh[1])
+		}
+		if _, body := s.get(t, "/acme/g1?before=nothing", "Accept", "text/html"); strings.Contains(body, "refresh") || !strings.Contains(body, "nothing") {
+			t.Errorf("what is wrong stays wrong: %s", body)
 		}
 	})
 

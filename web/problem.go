@@ -102,8 +102,7 @@ func (s *Server) answerError(err error, c echo.Context) {
 // writeProblem answers a page with a page, anything else with JSON.
 func (s *Server) writeProblem(c echo.Context, p problem) error {
 	if strings.Contains(c.Request().Header.Get("Accept"), "text/html") {
-		return c.HTML(p.Status, fmt.Sprintf("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>%[1]s</title>"+
-			"<link rel=\"stylesheet\" href=\"/static/base.css\"><main><h1>%[1]s</h1><p>There is nothing to see here.</p></main></html>", p.Title))
+		return s.problemPage(c, p)
 	}
 	body, err := json.Marshal(p)
 	if err != nil {

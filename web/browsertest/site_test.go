@@ -45,6 +45,7 @@ type site struct {
 
 	mu       sync.Mutex
 	asked    []string // guarded by mu: the requests of REST
+	shown    []string // guarded by mu: the Authorization of each
 	upgrades int      // guarded by mu: those that the proxy did not let through
 }
 
@@ -78,10 +79,12 @@ func newSite(t *testing.T) *site {
 			Older               string
 		}{"acme", r.PathValue("game"), "", []feed.View{{Evt: id, At: feed.Instant(id.Time()), Text: hostile, Icon: "dart", State: feed.Live}}, "?before=" + evt(1)})
 	})
-	mux.HandleFunc("GET /v1/tenants/acme/live", s.live)
-	mux.HandleFunc("GET /v1/tenants/acme/games", s.rest)
-	mux.HandleFunc("GET /v1/tenants/acme/games/{game}/stream", s.stream)
-	mux.HandleFunc("GET /v1/tenants/acme/games/", s.rest)
+	mux.HandleFunc("GET /private/{$}", func(w http.ResponseWriter, _ *http.Request) { s.closed(w, pages, "lobby.html") })
+	mux.HandleFunc("GET /private/{game}", func(w http.ResponseWriter, _ *http.Request) { s.closed(w, pages, "feed.html") })
+	mux.HandleFunc("GET /v1/tenants/{tenant}/live", s.live)
+	mux.HandleFunc("GET /v1/tenants/{tenant}/games", s.rest)
+	mux.HandleFunc("GET /v1/tenants/{tenant}/games/{game}/stream", s.stream)
+	mux.HandleFunc("GET /v1/tenants/{tenant}/games/", s.rest)
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s
@@ -95,10 +98,25 @@ func (s *site) page(w http.ResponseWriter, pages *template.Template, name string
 	}
 }
 
+// closed answers with a page that is not for everybody.
+func (s *site) closed(w http.ResponseWriter, pages *template.Template, name string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", policy)
+	w.WriteHeader(http.StatusNotFound)
+	err := pages.ExecuteTemplate(w, name, struct {
+		Tenant, Game, Title, Older string
+		Lines                      []feed.View
+		Games                      []feed.Game
+	}{})
+	if err != nil {
+		s.t.Errorf("render %s: %v", name, err)
+	}
+}
+
 // rest answers what the test put into answers; the page waits for it.
 func (s *site) rest(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.asked = append(s.asked, r.URL.RequestURI())
+	s.asked, s.shown = append(s.asked, r.URL.RequestURI()), append(s.shown, r.Header.Get("Authorization"))
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	if s.reply != nil {

@@ -125,6 +125,14 @@ export class FeedClient {
     return { state, stop };
   }
 
+  /** Shows the server another token from now on: one that is renewed, or the first. Connects where that was refused. */
+  authorize(token) {
+    this.#token = token;
+    if (!this.#open) return this.retry();
+    this.#link.send({ t: 'auth', token });
+    for (const watch of this.#watches.values()) if (watch.state.refusal) this.#ask(watch);
+  }
+
   /** The page is looked at, or the network is back: a connection that is gone or silent is replaced at once. */
   wake() {
     const silent = this.#link && this.#quiet() > this.#times.tick + this.#times.grace;

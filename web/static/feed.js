@@ -1,4 +1,5 @@
 /** The page of one game: `/{tenant}/{game}`. Frames change the state at once; the page is drawn once per animation frame. */
+import { Door } from './door.js';
 import { FeedClient } from './feed-client.js';
 import { FeedList } from './feed-list.js';
 import { Timeline } from './timeline.js';
@@ -9,12 +10,15 @@ import { FindView } from './find-view.js';
 import { Found } from './find.js';
 import { Announcer } from './announcer.js';
 import { count, perFrame, setText } from './dom.js';
-import { liveURL, measureTop, remembered, wakeWithPage } from './page.js';
+import { liveURL, measureTop, reader, remembered, wakeWithPage } from './page.js';
 
-const { tenant, game } = document.body.dataset;
 const $ = (id) => document.getElementById(id);
+const door = new Door($('door'));
+await door.pass();
 
-const client = new FeedClient(liveURL(tenant), { onstatus: beat });
+const { tenant, game } = door;
+const read = reader(tenant, () => door.token);
+const client = new FeedClient(liveURL(tenant), { token: door.token, onstatus: beat });
 const { state } = client.watch(game, { onchange: changed });
 const clock = () => client.now();
 const list = new FeedList($('feed'), state, clock);
@@ -27,11 +31,12 @@ const draw = perFrame(drawNow);
 
 let shown = state; // the game, or what is found in it
 let timeline = pages('');
-let linked = /^#EVT[0-9A-Za-z]{11}$/.test(location.hash);
+const LINE = /^#EVT[0-9A-Za-z]{11}$/;
+let linked = LINE.test(location.hash);
 let moved = Date.now(); // when something came
 
 function pages(filter) {
-  return new Timeline(`/v1/tenants/${tenant}/games/${game}`, shown, { filter });
+  return new Timeline((path) => read(`/games/${game}${path}`), shown, { filter });
 }
 
 function changed(_, change, frame) {
@@ -78,7 +83,7 @@ function drawAround() {
     board.update(state.header, isFinal(state.header) ? 'No scores' : state.header.released ? 'No scores yet' : 'Hidden for now');
   }
   drawFound();
-  showNotice($('notice'), notice(state));
+  showNotice($('notice'), doorCode(client.status()) === 404 ? null : notice(state));
   $('waiting').hidden = state.epoch !== null || state.refusal !== null || $('feed').childElementCount > 0;
   $('older').hidden = state.epoch === null || list.below === '' || timeline.busy;
   $('loading').hidden = !timeline.busy;
@@ -104,7 +109,9 @@ let phase = '';
 
 function beat(now) {
   const over = isFinal(state.header);
-  const next = status.update(now, { over, refused: state.refusal !== null });
+  const asked = door.ask(doorCode(now));
+  if (!asked && now.phase === 'live') door.shut();
+  const next = status.update(now, { over, refused: state.refusal !== null, asked });
   if (over && now.phase === 'live' && Date.now() - moved > QUIET) client.rest();
   if (phase && next !== phase && now.silent) announcer.say($('status').textContent);
   phase = next;
@@ -112,6 +119,12 @@ function beat(now) {
   const title = state.header?.title || game;
   document.title = `${missed > 0 ? `(${missed}) ` : ''}${title} · ${over ? 'ended' : 'live'}`;
   draw();
+}
+
+// Why another token is asked for, 0 where none is.
+function doorCode({ phase, code }) {
+  if (phase === 'refused') return code;
+  return door.closed && state.epoch === null && state.refusal?.code === 'not_found' ? 404 : 0;
 }
 
 // Reading on: older and newer lines join as their end of the page comes near.
@@ -184,7 +197,7 @@ async function openLink() {
   draw();
 }
 
-addEventListener('hashchange', openLink);
+addEventListener('hashchange', () => LINE.test(location.hash) && openLink());
 $('feed').addEventListener('click', (event) => {
   const link = event.target.closest('a.when');
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -226,6 +239,7 @@ function setAnnouncing(on) {
 $('search').addEventListener('click', () => (finder.open ? finder.leave() : finder.enter()));
 $('announce').addEventListener('click', () => setAnnouncing(!announcer.on));
 setAnnouncing(remembered.read('feed.announce', 'on') === 'on');
+door.onenter((token) => client.authorize(token));
 wakeWithPage(client);
 measureTop(document.querySelector('.top'));
 for (const control of document.querySelectorAll('[data-live]')) control.hidden = false; // what works only with this script

@@ -2,21 +2,26 @@
  * The page of a tenant's games: `/{tenant}/`. The list comes by REST, page by page; the games whose cards are near the screen are followed live,
  * all over one socket, so that their number does not matter.
  */
+import { Door } from './door.js';
 import { FeedClient } from './feed-client.js';
 import { parseCursor } from './feed-state.js';
 import { GameCard } from './game-card.js';
 import { isFinal, showNotice } from './game-view.js';
 import { StatusView } from './status-view.js';
 import { perFrame, setText } from './dom.js';
-import { liveURL, wakeWithPage } from './page.js';
+import { liveURL, reader, wakeWithPage } from './page.js';
 
-const { tenant } = document.body.dataset;
 const $ = (id) => document.getElementById(id);
+const door = new Door($('door'));
+await door.pass();
+
+const { tenant } = door;
+const read = reader(tenant, () => door.token);
 const PAGE = 100; // games a page of the list
 const LOOK = 10_000; // ms from one look at the list to the next
 const RUNNING = ['gathering', 'open', 'revealing'];
 
-const client = new FeedClient(liveURL(tenant), { onstatus: beat });
+const client = new FeedClient(liveURL(tenant), { token: door.token, onstatus: beat });
 const status = new StatusView($('status'), $('banner'), () => client.retry());
 const draw = perFrame(drawNow);
 
@@ -35,24 +40,21 @@ const screen = new IntersectionObserver((seen) => {
   for (const { target, isIntersecting } of seen) (isIntersecting ? follow : leave)(games.get(target.dataset.game));
 }, { rootMargin: '50% 0%' });
 
+const list = (query) => read(`/games?limit=${PAGE}${query}`);
+
 // One page of the list each time, in turn; where there are more, also the games that go on, wherever they stand in it.
 async function look() {
   const page = turn;
   turn = (turn + 1) % wanted;
-  const { games: listed, more } = await read(starts[page] && `&after=${starts[page]}`);
+  const { games: listed, more } = await list(starts[page] && `&after=${starts[page]}`);
   listed.forEach(take);
   if (more) starts[page + 1] ??= listed.at(-1).game;
   known = true;
+  door.shut();
   draw();
   if (starts.length === 1) return;
-  for (const { games: running } of await Promise.all(RUNNING.map((name) => read(`&status=${name}`)))) running.forEach(take);
+  for (const { games: running } of await Promise.all(RUNNING.map((name) => list(`&status=${name}`)))) running.forEach(take);
   draw();
-}
-
-async function read(query) {
-  const answer = await fetch(`/v1/tenants/${tenant}/games?limit=${PAGE}${query}`, { headers: { Accept: 'application/json' }, cache: 'no-cache' });
-  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-  return answer.json();
 }
 
 function take(header) {
@@ -135,11 +137,16 @@ function beat(now) {
 
 // The list that is there stays where a look fails; the chip tells whether the server is there.
 const tryLook = () => look().catch((err) => {
-  if (!known) showNotice($('notice'), { name: 'refused', icon: 'ban', title: 'The games did not come', text: `${err.message}. This page tries again every 10 seconds.` });
+  if (door.ask(err.status === 401 ? 4504 : door.closed && err.status)) showNotice($('notice'), null);
+  else if (!known) showNotice($('notice'), { name: 'refused', icon: 'ban', title: 'The games did not come', text: `${err.message}. This page tries again every 10 seconds.` });
 });
 
 $('more').addEventListener('click', () => {
   turn = wanted++;
+  tryLook();
+});
+door.onenter((token) => {
+  client.authorize(token);
   tryLook();
 });
 setInterval(() => document.hidden || tryLook(), LOOK);

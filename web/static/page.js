@@ -1,8 +1,22 @@
-/** What the pages share: where they are, and the moments that bring a sleeping page back. */
+/** What the pages share: where they ask, what brings a sleeping page back, and what a browser keeps for them. */
 
 /** The URL of a tenant's socket on the host that served the page. */
 export function liveURL(tenant) {
   return `${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/v1/tenants/${tenant}/live`;
+}
+
+/**
+ * Reads of a tenant by REST: `read('/games')` is the answer, or throws an error with its `status`.
+ * @param {string} tenant @param {() => string} token what to show the server, '' nothing
+ */
+export function reader(tenant, token) {
+  return async (path) => {
+    const shown = token();
+    const headers = { Accept: 'application/json', ...(shown && { Authorization: `Bearer ${shown}` }) };
+    const answer = await fetch(`/v1/tenants/${tenant}${path}`, { headers, cache: 'no-cache' });
+    if (!answer.ok) throw Object.assign(new Error(`the server answered ${answer.status}`), { status: answer.status });
+    return answer.json();
+  };
 }
 
 /** Wakes the client when the network returns, the tab is looked at, or the browser takes the page out of its cache. */
@@ -19,20 +33,26 @@ export function measureTop(header) {
   measure();
 }
 
-/** A choice that survives the page where the browser lets it. */
-export const remembered = {
+/** What a browser keeps, where it lets us. */
+const kept = (storage) => ({
   read(key, otherwise) {
     try {
-      return localStorage.getItem(key) ?? otherwise;
+      return storage().getItem(key) ?? otherwise;
     } catch {
       return otherwise;
     }
   },
   write(key, value) {
     try {
-      localStorage.setItem(key, value);
+      storage().setItem(key, value);
     } catch {
-      // A browser that stores nothing keeps the choice for this visit.
+      // A browser that stores nothing keeps it for this visit.
     }
   },
-};
+});
+
+/** A choice that survives the page. */
+export const remembered = kept(() => localStorage);
+
+/** What is for this tab alone, and ends with it. */
+export const tab = kept(() => sessionStorage);

@@ -18,7 +18,8 @@ export class StatusView {
 
   /**
    * @param {import('./feed-client.js').Status} status
-   * @param {{over?: boolean, refused?: boolean}} [game] over: nothing more is expected of it. refused: the server does not show it
+   * @param {{over?: boolean, refused?: boolean, asked?: boolean}} [game] over: nothing more is expected of it. refused: the server does not
+   *   show it. asked: the page asks for a token, which says it all
    */
   update(status, game = {}) {
     const [name, text] = chip(status, game);
@@ -26,7 +27,7 @@ export class StatusView {
     this.#chip.dataset.by = status.by;
     this.#chip.title = WAYS[status.by] ?? '';
     setText(this.#chip.querySelector('.chip-text'), text);
-    this.#banner.hidden = !(status.silent || name === 'refused');
+    this.#banner.hidden = game.asked || !(status.silent || name === 'refused');
     setText(this.#text, banner(status, name));
     return name;
   }

@@ -5,19 +5,19 @@ export class Timeline {
   /** Why the last page did not come, '' if it did. */
   trouble = '';
 
-  #base;
+  #read;
   #state;
   #limit;
   #filter;
   #busy = null;
 
   /**
-   * @param {string} base URL of the game: `/v1/tenants/{tenant}/games/{game}`
+   * @param {(path: string) => Promise<object>} read reads below `/v1/tenants/{tenant}/games/{game}`
    * @param {import('./feed-state.js').FeedState} state
    * @param {{limit?: number, filter?: string}} [options] lines a page, 100 by default; the filter as a query, of a state that holds its matches
    */
-  constructor(base, state, { limit = 100, filter = '' } = {}) {
-    this.#base = base;
+  constructor(read, state, { limit = 100, filter = '' } = {}) {
+    this.#read = read;
     this.#state = state;
     this.#limit = limit;
     this.#filter = filter && `&${filter}`;
@@ -68,11 +68,5 @@ export class Timeline {
   /** `more`: in the direction that was asked for. */
   #page(part, edge) {
     return this.#read(`/timeline?${part === 'older' ? 'before' : 'after'}=${edge}&limit=${this.#limit}${this.#filter}`);
-  }
-
-  async #read(path) {
-    const answer = await fetch(this.#base + path, { headers: { Accept: 'application/json' }, cache: 'no-cache' });
-    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-    return answer.json();
   }
 }

@@ -86,7 +86,8 @@ export function longPoll(url, on) {
 class Refused extends Error {
   constructor(status) {
     super(`the server answered ${status}`);
-    this.code = { 404: 'not_found', 429: 'too_many', 401: 'unauthorized', 403: 'not_found' }[status];
+    this.status = status;
+    this.code = { 404: 'not_found', 429: 'too_many', 403: 'not_found' }[status];
   }
 }
 
@@ -114,7 +115,7 @@ function overHTTP(url, { onopen, onframe, onclose }, follow) {
         onframe({ t: 'err', g: sub.g, code: err.code, msg: err.message });
       } else {
         close();
-        onclose(1006, err.message);
+        onclose(err.status === 401 ? 4504 : 1006, err.message); // what the socket says to a token that is not good
       }
     });
   };
