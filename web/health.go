@@ -17,37 +17,25 @@ func (s *Server) healthz(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]bool{"alive": true})
 }
 
-// readyz says whether watchers should be sent here, and what stands against it. Reasons are told in full to operators
-// only: they may name hosts.
-func (s *Server) readyz(full bool) echo.HandlerFunc {
-	type answer struct {
+// readyz says whether watchers should be sent here, and what stands against it, by name only: reasons may name hosts.
+func (s *Server) readyz(c echo.Context) error {
+	out := struct {
 		Ready    bool              `json:"ready"`
 		Draining bool              `json:"draining"`
 		Checks   map[string]string `json:"checks"`
+	}{true, s.draining.Load(), map[string]string{}}
+	out.Ready = !out.Draining
+	for name, err := range s.check(c.Request().Context()) {
+		out.Checks[name] = "ok"
+		if err != nil {
+			out.Ready, out.Checks[name] = false, "failing"
+		}
 	}
-	return func(c echo.Context) error {
-		out := answer{Ready: true, Checks: map[string]string{}}
-		for name, err := range s.check(c.Request().Context()) {
-			switch {
-			case err == nil:
-				out.Checks[name] = "ok"
-				continue
-			case full:
-				out.Checks[name] = err.Error()
-			default:
-				out.Checks[name] = "failing"
-			}
-			out.Ready = false
-		}
-		if out.Draining = s.draining.Load(); out.Draining {
-			out.Ready = false
-		}
-		c.Response().Header().Set("Cache-Control", "no-store")
-		if !out.Ready {
-			return c.JSON(http.StatusServiceUnavailable, out)
-		}
-		return c.JSON(http.StatusOK, out)
+	c.Response().Header().Set("Cache-Control", "no-store")
+	if !out.Ready {
+		return c.JSON(http.StatusServiceUnavailable, out)
 	}
+	return c.JSON(http.StatusOK, out)
 }
 
 // check asks all at once.

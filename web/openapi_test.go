@@ -243,8 +243,6 @@ func TestOpenAPI(t *testing.T) {
 		} {
 			ask(s.http.URL, http.MethodGet, path, "", true)
 		}
-		ask(private.URL, http.MethodGet, "/metrics", "", true)
-		ask(private.URL, http.MethodGet, "/readyz", "", true)
 		ask(private.URL, http.MethodPost, game+"/mode", `{"mode":"classic"}`, true)
 
 		const streams = "/v1/tenants/acme/streams"

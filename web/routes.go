@@ -29,7 +29,7 @@ func (s *Server) public() []route {
 	return []route{
 		{http.MethodGet, "/", nobody, s.front},
 		{http.MethodGet, "/healthz", nobody, s.healthz},
-		{http.MethodGet, "/readyz", nobody, s.readyz(false)},
+		{http.MethodGet, "/readyz", nobody, s.readyz},
 		{http.MethodGet, "/openapi.yaml", nobody, s.document},
 		{http.MethodGet, "/docs", nobody, s.document},
 		{http.MethodGet, "/static/*", nobody, s.asset},
@@ -67,18 +67,9 @@ func (s *Server) public() []route {
 	}
 }
 
-// private lists what only operators may ask for: it belongs on a listener that nobody else reaches.
+// private lists what operators may ask for without a credential: it belongs on a listener that nobody else reaches.
 func (s *Server) private() []route {
-	list := []route{
-		{http.MethodGet, "/healthz", nobody, s.healthz},
-		{http.MethodGet, "/readyz", nobody, s.readyz(true)},
-		{http.MethodGet, "/metrics", nobody, s.metrics()},
-		{http.MethodGet, "/debug/pprof/*", nobody, pprofIndex},
-		{http.MethodGet, "/debug/pprof/cmdline", nobody, pprofCmdline},
-		{http.MethodGet, "/debug/pprof/profile", nobody, pprofProfile},
-		{http.MethodGet, "/debug/pprof/symbol", nobody, pprofSymbol},
-		{http.MethodGet, "/debug/pprof/trace", nobody, pprofTrace},
-	}
+	var list []route
 	if s.config.SetMode != nil {
 		list = append(list, route{http.MethodPost, "/v1/tenants/:tenant/games/:game/mode", operators, s.mode})
 	}
@@ -102,7 +93,7 @@ func (s *Server) private() []route {
 // Public is the handler for everybody.
 func (s *Server) Public() http.Handler { return s.handler(s.public()) }
 
-// Private is the handler for operators: metrics, profiles, and the routes that change something.
+// Private is the handler for operators, of the routes that public asks a key for that operates.
 func (s *Server) Private() http.Handler { return s.handler(s.private()) }
 
 func (s *Server) handler(list []route) http.Handler {
@@ -161,7 +152,7 @@ func bounded(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		most := answerTime
 		switch path := c.Path(); {
-		case strings.HasSuffix(path, "/live"), strings.HasSuffix(path, "/stream"), strings.HasPrefix(path, "/debug/"):
+		case strings.HasSuffix(path, "/live"), strings.HasSuffix(path, "/stream"):
 			return next(c)
 		case strings.HasSuffix(path, "/changes"):
 			most += maxWait

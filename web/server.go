@@ -65,7 +65,7 @@ type Config struct {
 	Origins []string
 	// QueueBytes bounds what waits for one watcher. 0: 1 MiB.
 	QueueBytes int
-	// Registry takes the metrics and is what the private handler shows. Nil: one of its own.
+	// Registry takes the metrics. Nil: one of its own.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger // nil: slog.Default()
 	Times    Times

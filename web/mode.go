@@ -2,42 +2,11 @@ package web
 
 import (
 	"net/http"
-	"net/http/pprof"
 
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/codemojex/feedrenderer/feed"
 )
-
-func (s *Server) metrics() echo.HandlerFunc {
-	return echo.WrapHandler(promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{}))
-}
-
-func pprofIndex(c echo.Context) error {
-	pprof.Index(c.Response(), c.Request())
-	return nil
-}
-
-func pprofCmdline(c echo.Context) error {
-	pprof.Cmdline(c.Response(), c.Request())
-	return nil
-}
-
-func pprofProfile(c echo.Context) error {
-	pprof.Profile(c.Response(), c.Request())
-	return nil
-}
-
-func pprofSymbol(c echo.Context) error {
-	pprof.Symbol(c.Response(), c.Request())
-	return nil
-}
-
-func pprofTrace(c echo.Context) error {
-	pprof.Trace(c.Response(), c.Request())
-	return nil
-}
 
 // mode states how a game is played, where no event says it any more: {"mode": "classic"}. It answers the game.
 func (s *Server) mode(c echo.Context) error {
