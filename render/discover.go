@@ -170,7 +170,7 @@ func (d *Discovery) Pass(ctx context.Context) error {
 	if err := d.learnTenants(ctx); err != nil {
 		return err
 	}
-	nodes, err := d.primaries(ctx)
+	nodes, err := primaries(ctx, d.cfg.Client)
 	if err != nil {
 		return err
 	}
@@ -229,12 +229,12 @@ func (d *Discovery) learnTenants(ctx context.Context) error {
 }
 
 // primaries are the nodes that SCAN must be asked of: each knows its own keys only, and a replica those of its primary.
-func (d *Discovery) primaries(ctx context.Context) ([]valkey.Client, error) {
-	if d.cfg.Client.Mode() != valkey.ClientModeCluster {
-		return []valkey.Client{d.cfg.Client}, nil
+func primaries(ctx context.Context, client valkey.Client) ([]valkey.Client, error) {
+	if client.Mode() != valkey.ClientModeCluster {
+		return []valkey.Client{client}, nil
 	}
 	var nodes []valkey.Client
-	for address, node := range d.cfg.Client.Nodes() {
+	for address, node := range client.Nodes() {
 		role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
 		if err != nil {
 			return nil, fmt.Errorf("role of %s: %w", address, err)
