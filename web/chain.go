@@ -21,7 +21,7 @@ func (h *hub) Rang(m broadcast.Message) {
 		return
 	case h.continues(&m):
 		h.meter.rang("emitted")
-		h.advance(m.To, m.Lines)
+		h.advance(m.To, m.Lines, m.At)
 		h.unpark()
 		h.recent.trim(recentBytes)
 		return
@@ -69,12 +69,24 @@ func (h *hub) suspect() {
 	h.rouse()
 }
 
-// advance moves all live watchers on.
-func (h *hub) advance(to int64, lines []broadcast.Line) {
+// rung is when the first parked message up to a version was rung, whose lines the table has given; zero where there is
+// none.
+func (h *hub) rung(to int64) (first time.Time) {
+	for _, p := range h.parked {
+		if p.Epoch == h.recent.epoch && p.To > h.recent.last && p.To <= to && (first.IsZero() || p.At.Before(first)) {
+			first = p.At
+		}
+	}
+	return first
+}
+
+// advance moves all live watchers on. rung is when that was told, zero where it was found.
+func (h *hub) advance(to int64, lines []broadcast.Line, rung time.Time) {
 	from := h.recent.last
 	news := h.recent.advance(to, lines)
 	h.caughtUp = frame{}
 	f := linesFrame(h.key.Game, h.recent.epoch, from, to, news)
+	f.rung = rung
 	for s := range h.live {
 		s.watcher.push(s, f)
 	}
@@ -97,7 +109,7 @@ func (h *hub) unpark() {
 			return false
 		}
 		if h.continues(&p.Message) {
-			h.advance(p.To, p.Lines)
+			h.advance(p.To, p.Lines, p.At)
 		}
 		h.know(p.To, h.times.Park)
 		return p.To <= h.recent.last

@@ -18,7 +18,8 @@ type frame struct {
 	from  int64  // of delta, lines
 	to    int64  // of snap, delta, lines: where the watcher stands after it
 	bytes []byte
-	lines []byte // of lines frames: the part of bytes between the brackets
+	lines []byte    // of lines frames: the part of bytes between the brackets
+	rung  time.Time // of lines frames: when the first of their commits was rung, zero if that is not known
 }
 
 type frameKind int
@@ -73,10 +74,14 @@ func joinFrames(game feed.GameID, frames []frame) frame {
 		return frames[0]
 	}
 	total := 0
+	var rung time.Time
 	for i := range frames {
 		total += len(frames[i].lines) + 1
+		if rung.IsZero() {
+			rung = frames[i].rung
+		}
 	}
-	return rangeFrame("lines", game, frames[0].epoch, frames[0].from, frames[len(frames)-1].to, total, func(b []byte) []byte {
+	joined := rangeFrame("lines", game, frames[0].epoch, frames[0].from, frames[len(frames)-1].to, total, func(b []byte) []byte {
 		start := len(b)
 		for i := range frames {
 			if len(frames[i].lines) > 0 && len(b) > start {
@@ -86,6 +91,8 @@ func joinFrames(game feed.GameID, frames []frame) frame {
 		}
 		return b
 	})
+	joined.rung = rung
+	return joined
 }
 
 func rangeFrame(t string, game feed.GameID, epoch string, from, to int64, size int, fill func([]byte) []byte) frame {

@@ -28,6 +28,7 @@ func (s *Server) pump(w *watcher, out outlet) (why closing, ended bool, err erro
 			if err := out.send(next.frames); err != nil {
 				return closing{}, true, err
 			}
+			s.meter.delivered(w.tenant, next.frames)
 		}
 		if next.lost != nil {
 			s.meter.lags.WithLabelValues(string(w.tenant)).Inc()

@@ -132,7 +132,7 @@ func (h *hub) absorb(since feed.Cursor, changes timeline.Changes, lines []broadc
 	}
 	reached := h.recent.reach(since.Ver, changes.To, lines)
 	if changes.To > h.recent.last {
-		h.advance(changes.To, lines)
+		h.advance(changes.To, lines, h.rung(changes.To))
 	}
 	switch {
 	case !reached:
