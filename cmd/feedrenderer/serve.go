@@ -38,6 +38,7 @@ type serveCommand struct {
 }
 
 type serveSettings struct {
+	roles       []string
 	render, web bool
 	tenants     []feed.TenantID
 	valkey      valkey.ClientOption
@@ -63,6 +64,7 @@ func (c *serveCommand) check(f *faults) {
 		f.flag("roles", "missing; want render, web or both")
 	}
 	s := &c.settings
+	s.roles = roles
 	s.render, s.web = slices.Contains(roles, "render"), slices.Contains(roles, "web")
 	s.tenants = tenantList(f, "tenants", c.Tenants)
 	s.valkey = valkeyURL(f, c.ValkeyURL)
@@ -97,7 +99,7 @@ func (c *serveCommand) check(f *faults) {
 }
 
 func (c *serveCommand) run(ctx context.Context, p process) error {
-	state := newState()
+	state := newState(c.settings.roles...)
 	private, err := listen(ctx, "private-listen", c.PrivateListen, state.handler(), p.log)
 	if err != nil {
 		return err

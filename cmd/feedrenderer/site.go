@@ -37,6 +37,9 @@ func (c *serveCommand) newSite(ctx context.Context, b *backends, state *state, u
 	checks := state.currentChecks()
 	delete(checks, listeningCheck) // on the public address it has been answered by then
 	group := newGroup(b.valkey, c.Group, c.settings.degradedAfter)
+	if err := state.registry.Register(newGroupMetrics(group, c.settings.degradedAfter)); err != nil {
+		return nil, err
+	}
 	server, err := web.New(web.Config{
 		Timeline: timeline.NewReader(b.web),
 		Tenants:  store,

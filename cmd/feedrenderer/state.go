@@ -20,6 +20,7 @@ import (
 // state is what a serve process says of itself on its private address, from its first moment on.
 type state struct {
 	registry *prometheus.Registry
+	roles    []string
 
 	mu        sync.Mutex // guards what follows
 	checks    map[string]func(context.Context) error
@@ -29,12 +30,12 @@ type state struct {
 
 var errNotYet = errors.New("not connected yet")
 
-func newState() *state {
-	s := &state{registry: prometheus.NewRegistry(), checks: map[string]func(context.Context) error{}}
+func newState(roles ...string) *state {
+	s := &state{registry: prometheus.NewRegistry(), roles: roles, checks: map[string]func(context.Context) error{}}
 	for _, server := range []string{"valkey", "postgres"} {
 		s.check(server, func(context.Context) error { return errNotYet })
 	}
-	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.registry.MustRegister(s, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return s
 }
 
@@ -118,6 +119,34 @@ func (s *state) readyz(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusServiceUnavailable
 	}
 	answer(w, status, said)
+}
+
+var (
+	readyDesc = prometheus.NewDesc("feedrenderer_ready", "1 for each role of a process that has all it needs.", []string{"role"}, nil)
+	checkDesc = prometheus.NewDesc("feedrenderer_check_ok", "1 for each thing that a process needs and that is there.", []string{"check"}, nil)
+	buildDesc = prometheus.NewDesc("feedrenderer_build_info", "1, with the version of the program.", []string{"version"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (s *state) Describe(ch chan<- *prometheus.Desc) {
+	ch <- readyDesc
+	ch <- checkDesc
+	ch <- buildDesc
+}
+
+// Collect implements prometheus.Collector: what /readyz says, as metrics.
+func (s *state) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+	defer cancel()
+	ready := true
+	for name, err := range ask(ctx, s.currentChecks()) {
+		ready = ready && err == nil
+		gauge(ch, checkDesc, yes(err == nil), name)
+	}
+	for _, role := range s.roles {
+		gauge(ch, readyDesc, yes(ready), role)
+	}
+	gauge(ch, buildDesc, 1, version())
 }
 
 // ask asks all checks at once.
