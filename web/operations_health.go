@@ -163,7 +163,12 @@ type streamRow struct {
 }
 
 func viewOf(h GroupHealth) groupView {
-	v := groupView{Name: h.Group, Eviction: h.Eviction, Totals: totalsOf(h), Replicas: h.Replicas[:min(len(h.Replicas), replicasShown)], Streams: []streamRow{}}
+	v := groupView{Name: h.Group, Eviction: h.Eviction, Totals: totalsOf(h), Replicas: slices.Clone(h.Replicas[:min(len(h.Replicas), replicasShown)]), Streams: []streamRow{}}
+	for i := range v.Replicas {
+		if v.Replicas[i].Alive {
+			v.Replicas[i].Idle = 0 // of one that lives it is no news
+		}
+	}
 	list := slices.DeleteFunc(slices.Clone(h.Streams), func(st StreamHealth) bool {
 		return st.Game == "" && weight(st) == 0 // a retry stream at rest
 	})

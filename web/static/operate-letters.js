@@ -113,16 +113,18 @@ export class LettersView {
   }
 
   async #do(button, id, letter, act) {
+    const held = button.contains(document.activeElement); // and loses the focus by being disabled
     button.disabled = true;
     const path = `${id}/dead-letters/${letter.id}`;
     try {
       const answer = await (act === 'retry' ? this.#ask(`${path}/retry`, { method: 'POST' }) : this.#ask(path, { method: 'DELETE' }));
       if (answer.status === 404) this.#say('It was retried or dropped meanwhile.');
       else this.#say(act === 'retry' ? `${letter.kind} is rendered once more: it becomes a line in its place, or comes back here.` : `${letter.kind} was dropped.`);
-      this.#moveOn(id, letter.id);
+      this.#moveOn(id, letter.id, held);
       this.#readAgain(id);
     } catch (err) {
       button.disabled = false;
+      if (held) button.focus();
       this.#say(`Nothing was done: ${err.message}.`);
     }
   }
@@ -139,13 +141,12 @@ export class LettersView {
     }
   }
 
-  // The letter goes, and the focus to what stands in its place.
-  #moveOn(id, letter) {
+  // The letter goes, and the focus, where it was on it, to what stands in its place.
+  #moveOn(id, letter, held) {
     const game = this.#games.get(id);
     const row = game?.rows.get(letter);
     if (!row) return;
     const near = row.nextElementSibling ?? row.previousElementSibling;
-    const held = row.contains(document.activeElement);
     row.remove();
     game.rows.delete(letter);
     if (held) (near?.querySelector('button') ?? document.getElementById('operations')).focus();

@@ -3,10 +3,10 @@ import { span } from './operate-view.js';
 
 const HOUR = 3_600_000;
 const WIDTH = 600;
-const HEIGHT = 150;
-const LEFT = 56; // the labels of the scale
-const BOTTOM = 22;
-const TOP = 8;
+const HEIGHT = 190;
+const LEFT = 94; // the labels of the scale
+const BOTTOM = 30;
+const TOP = 14;
 const GAP = 60_000; // ms between two samples beyond which nothing is known of what was between them
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -86,7 +86,7 @@ class Plot {
     this.#most = ceiling(Math.max(0, ...values));
     const marks = [0, this.#most / 2, this.#most].flatMap((value) => [
       shape('line', { class: 'grid', x1: LEFT, x2: WIDTH, y1: this.#y(value), y2: this.#y(value) }),
-      shape('text', { class: 'scale', x: LEFT - 6, y: this.#y(value) + 4, 'text-anchor': 'end' }, this.#format(value)),
+      shape('text', { class: 'scale', x: LEFT - 6, y: this.#y(value) + 6, 'text-anchor': 'end' }, this.#format(value)),
     ]);
     const times = [['an hour ago', 0, 'start'], ['30 min', .5, 'middle'], ['now', 1, 'end']].map(([text, part, anchor]) =>
       shape('text', { class: 'scale', x: LEFT + part * (WIDTH - LEFT), y: HEIGHT - 5, 'text-anchor': anchor }, text));

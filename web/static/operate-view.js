@@ -54,7 +54,7 @@ export class GroupView {
     const { lag_unknown: unknown } = totals;
     const tiles = [
       ['Pending', count(totals.pending), totals.pending > 0 ? 'read, and not settled' : 'nothing was read and not settled'],
-      ['Unread', unknown === totals.streams && unknown > 0 ? '?' : count(totals.lag), unknown > 0 ? `not known of ${count(unknown)}` : totals.oldest_unread_seconds > 0 ? `the oldest ${span(age(totals.oldest_unread_seconds))}` : 'nothing waits to be read'],
+      ['Unread', unknown === totals.streams && unknown > 0 ? '?' : count(totals.lag), unknown > 0 ? `not known of ${count(unknown)}` : totals.oldest_unread_seconds > 0 ? `the oldest ${span(age(totals.oldest_unread_seconds))}` : totals.lag > 0 ? 'not read yet' : 'nothing waits to be read'],
       ['Dead letters', count(totals.dead_letters), totals.dead_letters > 0 ? 'given up on' : 'none was given up on'],
       ['Lost', count(totals.lost), totals.lost > 0 ? 'trimmed away unread' : 'nothing was trimmed away unread'],
       ['Replicas', count(totals.alive), `alive; ${count(totals.dead)} dead`],
