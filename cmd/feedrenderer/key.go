@@ -18,14 +18,12 @@ type keyCommand struct {
 }
 
 type keyCreateCommand struct {
-	DatabaseURL string `help:"Postgres with the lines."`
-	Label       string `help:"What it is to be known by in lists."`
-	ExpiresIn   string `help:"How long it is good, such as 720h; by default until it is revoked."`
+	ofTenant
+	Label     string `help:"What it is to be known by in lists."`
+	ExpiresIn string `help:"How long it is good, such as 720h; by default until it is revoked."`
 
-	Tenant string `arg:"" help:"TENANT."`
-	Role   string `arg:"" help:"What it is for: watch, produce or operate, which includes both."`
+	Role string `arg:"" help:"What it is for: watch, produce or operate, which includes both."`
 
-	id   feed.TenantID
 	role tenants.Role
 	life time.Duration
 }
@@ -34,8 +32,7 @@ type keyCreateCommand struct {
 const longestLife = 10 * 365 * 24 * time.Hour
 
 func (c *keyCreateCommand) check(f *faults) {
-	databaseURL(f, c.DatabaseURL)
-	c.id = tenantName(f, c.Tenant)
+	c.ofTenant.check(f)
 	var err error
 	if c.role, err = tenants.ParseRole(c.Role); err != nil {
 		f.add(err.Error())
@@ -54,7 +51,7 @@ func (c *keyCreateCommand) run(ctx context.Context, p process) error {
 		at := time.Now().Add(c.life)
 		expires = &at
 	}
-	return manage(ctx, c.DatabaseURL, func(admin *tenants.Admin) error {
+	return c.manage(ctx, func(admin *tenants.Admin) error {
 		_, text, err := admin.CreateKey(ctx, c.id, c.role, c.Label, expires)
 		if err != nil {
 			return err
@@ -64,21 +61,10 @@ func (c *keyCreateCommand) run(ctx context.Context, p process) error {
 	})
 }
 
-type keyListCommand struct {
-	DatabaseURL string `help:"Postgres with the lines."`
-
-	Tenant string `arg:"" help:"TENANT."`
-
-	id feed.TenantID
-}
-
-func (c *keyListCommand) check(f *faults) {
-	databaseURL(f, c.DatabaseURL)
-	c.id = tenantName(f, c.Tenant)
-}
+type keyListCommand struct{ ofTenant }
 
 func (c *keyListCommand) run(ctx context.Context, p process) error {
-	return manage(ctx, c.DatabaseURL, func(admin *tenants.Admin) error {
+	return c.manage(ctx, func(admin *tenants.Admin) error {
 		keys, err := admin.Keys(ctx, c.id)
 		if err != nil {
 			return err
@@ -104,19 +90,16 @@ func moment(at *time.Time) string {
 }
 
 type keyRevokeCommand struct {
-	DatabaseURL string `help:"Postgres with the lines."`
-	After       string `default:"0s" help:"How long it is still good, for another to be handed out meanwhile."`
+	ofTenant
+	After string `default:"0s" help:"How long it is still good, for another to be handed out meanwhile."`
 
-	Tenant string `arg:"" help:"TENANT."`
-	Key    string `arg:"" help:"The key's id, as lists show it: never the whole key."`
+	Key string `arg:"" help:"The key's id, as lists show it: never the whole key."`
 
-	id    feed.TenantID
 	after time.Duration
 }
 
 func (c *keyRevokeCommand) check(f *faults) {
-	databaseURL(f, c.DatabaseURL)
-	c.id = tenantName(f, c.Tenant)
+	c.ofTenant.check(f)
 	c.after = duration(f, "after", c.After, 0, 30*24*time.Hour)
 	if tenants.IsKey(c.Key) {
 		f.add("this is a whole key (not repeated here); want its id, as `feedrenderer key list` shows it")
@@ -124,7 +107,7 @@ func (c *keyRevokeCommand) check(f *faults) {
 }
 
 func (c *keyRevokeCommand) run(ctx context.Context, p process) error {
-	return manage(ctx, c.DatabaseURL, func(admin *tenants.Admin) error {
+	return c.manage(ctx, func(admin *tenants.Admin) error {
 		key, err := admin.RevokeKey(ctx, c.id, c.Key, time.Now().Add(c.after))
 		if err != nil {
 			return err
@@ -134,10 +117,8 @@ func (c *keyRevokeCommand) run(ctx context.Context, p process) error {
 	})
 }
 
-type keyRotateCommand keyListCommand
-
-func (c *keyRotateCommand) check(f *faults) { (*keyListCommand)(c).check(f) }
+type keyRotateCommand struct{ ofTenant }
 
 func (c *keyRotateCommand) run(ctx context.Context, _ process) error {
-	return manage(ctx, c.DatabaseURL, func(admin *tenants.Admin) error { return admin.RotateSecret(ctx, c.id) })
+	return c.manage(ctx, func(admin *tenants.Admin) error { return admin.RotateSecret(ctx, c.id) })
 }

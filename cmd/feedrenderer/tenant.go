@@ -16,7 +16,7 @@ type tenantCommand struct {
 	List    tenantListCommand    `cmd:"" help:"List tenants and their limits."`
 	Suspend tenantSuspendCommand `cmd:"" help:"Serve nothing of a tenant any more, to open sockets either."`
 	Resume  tenantResumeCommand  `cmd:"" help:"Serve a suspended tenant again."`
-	Change  tenantChangeCommand  `cmd:"" help:"Change what is given: who may watch, and limits of each web process. 0 is the default of a limit."`
+	Change  tenantChangeCommand  `cmd:"" help:"Change what is given: who may watch, limits of each web process, and for how long what is its is kept. 0 is the default: of a limit, or for ever."`
 }
 
 // manage runs a piece of work as the role that manages tenants.
@@ -37,22 +37,42 @@ func tenantName(f *faults, text string) feed.TenantID {
 	return id
 }
 
-type tenantCreateCommand struct {
+// ofTenant is what each command about one tenant takes.
+type ofTenant struct {
 	DatabaseURL string `help:"Postgres with the lines."`
-	Public      bool   `help:"Let anybody watch its games."`
 
 	Tenant string `arg:"" help:"TENANT."`
 
 	id feed.TenantID
 }
 
-func (c *tenantCreateCommand) check(f *faults) {
+func (c *ofTenant) check(f *faults) {
 	databaseURL(f, c.DatabaseURL)
 	c.id = tenantName(f, c.Tenant)
 }
 
+func (c *ofTenant) manage(ctx context.Context, do func(*tenants.Admin) error) error {
+	return manage(ctx, c.DatabaseURL, do)
+}
+
+// change changes the tenant and prints it as it is then.
+func (c *ofTenant) change(ctx context.Context, p process, change tenants.Change) error {
+	return c.manage(ctx, func(admin *tenants.Admin) error {
+		tenant, err := admin.Change(ctx, c.id, change)
+		if err != nil {
+			return err
+		}
+		return printTenants(p.stdout, []tenants.Tenant{tenant})
+	})
+}
+
+type tenantCreateCommand struct {
+	ofTenant
+	Public bool `help:"Let anybody watch its games."`
+}
+
 func (c *tenantCreateCommand) run(ctx context.Context, _ process) error {
-	return manage(ctx, c.DatabaseURL, func(admin *tenants.Admin) error {
+	return c.manage(ctx, func(admin *tenants.Admin) error {
 		return admin.Create(ctx, tenants.Tenant{ID: c.id, Public: c.Public})
 	})
 }
@@ -76,7 +96,7 @@ func (c *tenantListCommand) run(ctx context.Context, p process) error {
 // printTenants prints a table; its limits are those in force.
 func printTenants(w io.Writer, list []tenants.Tenant) error {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	if _, err := fmt.Fprintln(table, "TENANT\tWATCHED BY\tSTATE\tSOCKETS\tJOINS/S\tREQUESTS/S\tEVENTS/S\tGAMES\tEVENT BYTES"); err != nil {
+	if _, err := fmt.Fprintln(table, "TENANT\tWATCHED BY\tSTATE\tSOCKETS\tJOINS/S\tREQUESTS/S\tEVENTS/S\tGAMES\tEVENT BYTES\tLINES KEPT\tENTRIES KEPT"); err != nil {
 		return err
 	}
 	for _, t := range list {
@@ -87,53 +107,35 @@ func printTenants(w io.Writer, list []tenants.Tenant) error {
 		if t.Suspended {
 			state = "suspended"
 		}
-		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", t.ID, by, state, l.Sockets, l.Joins, l.Requests, l.Events, l.Games, l.EventBytes); err != nil {
+		if _, err := fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n", t.ID, by, state,
+			l.Sockets, l.Joins, l.Requests, l.Events, l.Games, l.EventBytes, days(l.RetentionDays), days(l.StreamDays)); err != nil {
 			return err
 		}
 	}
 	return table.Flush()
 }
 
-type tenantSuspendCommand struct {
-	DatabaseURL string `help:"Postgres with the lines."`
-
-	Tenant string `arg:"" help:"TENANT."`
-
-	id feed.TenantID
+func days(n int) string {
+	if n == 0 {
+		return "for ever"
+	}
+	return fmt.Sprint(n, " days")
 }
 
-func (c *tenantSuspendCommand) check(f *faults) {
-	databaseURL(f, c.DatabaseURL)
-	c.id = tenantName(f, c.Tenant)
-}
+type tenantSuspendCommand struct{ ofTenant }
 
 func (c *tenantSuspendCommand) run(ctx context.Context, p process) error {
-	yes := true
-	return change(ctx, p, c.DatabaseURL, c.id, tenants.Change{Suspended: &yes})
+	return c.change(ctx, p, tenants.Change{Suspended: new(true)})
 }
 
-type tenantResumeCommand tenantSuspendCommand
-
-func (c *tenantResumeCommand) check(f *faults) { (*tenantSuspendCommand)(c).check(f) }
+type tenantResumeCommand struct{ ofTenant }
 
 func (c *tenantResumeCommand) run(ctx context.Context, p process) error {
-	no := false
-	return change(ctx, p, c.DatabaseURL, c.id, tenants.Change{Suspended: &no})
-}
-
-// change changes a tenant and prints it as it is then.
-func change(ctx context.Context, p process, databaseURL string, id feed.TenantID, change tenants.Change) error {
-	return manage(ctx, databaseURL, func(admin *tenants.Admin) error {
-		tenant, err := admin.Change(ctx, id, change)
-		if err != nil {
-			return err
-		}
-		return printTenants(p.stdout, []tenants.Tenant{tenant})
-	})
+	return c.change(ctx, p, tenants.Change{Suspended: new(false)})
 }
 
 type tenantChangeCommand struct {
-	DatabaseURL   string `help:"Postgres with the lines."`
+	ofTenant
 	WatchedBy     string `help:"Who may watch its games: anybody, or holders of its keys and tokens alone (keys)."`
 	MaxSockets    string `help:"Sockets and event streams open at a time."`
 	MaxJoins      string `help:"Subscriptions a second."`
@@ -141,42 +143,44 @@ type tenantChangeCommand struct {
 	MaxEvents     string `help:"Events appended over HTTP a second."`
 	MaxGames      string `help:"Games that appending over HTTP may fill."`
 	MaxEventBytes string `help:"Bytes of names and values of one event."`
+	RetentionDays string `help:"Days for which lines are kept after their game's end."`
+	StreamDays    string `help:"Days for which entries that every group has settled are kept in the streams of games."`
 
-	Tenant string `arg:"" help:"TENANT."`
-
-	id     feed.TenantID
-	change tenants.Change
+	to tenants.Change
 }
 
 func (c *tenantChangeCommand) check(f *faults) {
-	databaseURL(f, c.DatabaseURL)
-	c.id = tenantName(f, c.Tenant)
+	c.ofTenant.check(f)
 	if c.WatchedBy != "" {
 		public := choice(f, "watched-by", c.WatchedBy, map[string]bool{"anybody": true, "keys": false})
-		c.change.Public = &public
+		c.to.Public = &public
 	}
-	l := &c.change.Limits
+	const many = 1_000_000_000
+	l := &c.to.Limits
 	for _, limit := range []struct {
 		flag, text string
+		most       int
 		into       **int32
 	}{
-		{"max-sockets", c.MaxSockets, &l.Sockets},
-		{"max-joins", c.MaxJoins, &l.Joins},
-		{"max-requests", c.MaxRequests, &l.Requests},
-		{"max-events", c.MaxEvents, &l.Events},
-		{"max-games", c.MaxGames, &l.Games},
-		{"max-event-bytes", c.MaxEventBytes, &l.EventBytes},
+		{"max-sockets", c.MaxSockets, many, &l.Sockets},
+		{"max-joins", c.MaxJoins, many, &l.Joins},
+		{"max-requests", c.MaxRequests, many, &l.Requests},
+		{"max-events", c.MaxEvents, many, &l.Events},
+		{"max-games", c.MaxGames, many, &l.Games},
+		{"max-event-bytes", c.MaxEventBytes, many, &l.EventBytes},
+		{"retention-days", c.RetentionDays, tenants.MaxDays, &l.RetentionDays},
+		{"stream-days", c.StreamDays, tenants.MaxDays, &l.StreamDays},
 	} {
 		if limit.text != "" {
-			n := int32(integer(f, limit.flag, limit.text, 0, 1_000_000_000)) // #nosec G115 -- in range
+			n := int32(integer(f, limit.flag, limit.text, 0, limit.most)) // #nosec G115 -- in range
 			*limit.into = &n
 		}
 	}
-	if c.change == (tenants.Change{}) {
+	if c.to == (tenants.Change{}) {
 		f.add("nothing to change; `feedrenderer tenant change --help` lists what can be")
 	}
 }
 
 func (c *tenantChangeCommand) run(ctx context.Context, p process) error {
-	return change(ctx, p, c.DatabaseURL, c.id, c.change)
+	return c.change(ctx, p, c.to)
 }
