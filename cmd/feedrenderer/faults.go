@@ -17,6 +17,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/web"
 )
 
 // faults collects what is wrong with the configuration, so that all of it is said at once. The functions below read one
@@ -109,7 +110,13 @@ func list[T cmp.Ordered](f *faults, flag, text string, read func(string) (T, err
 }
 
 func tenantList(f *faults, flag, text string) []feed.TenantID {
-	return list(f, flag, text, feed.ParseTenantID)
+	return list(f, flag, text, func(name string) (feed.TenantID, error) {
+		tenant, err := feed.ParseTenantID(name)
+		if err == nil && web.Reserved(tenant) {
+			err = fmt.Errorf("%s: /%[1]s is an address of ours, so that its games would have no pages", tenant)
+		}
+		return tenant, err
+	})
 }
 
 // originList reads origins as browsers say them: scheme and host, and a port unless it is the scheme's own.

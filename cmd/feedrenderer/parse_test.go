@@ -60,12 +60,13 @@ func TestFaultsAreRefusedTogetherEachNamed(t *testing.T) {
 			},
 		},
 		"NamesAndListsOfAllSorts": {
-			"serve --roles render,paint --tenants acme,Acme,acme --origins https://a.example/,ftp://b --group a/b --listen 8080 --max-attempts 0 --connections 1.5",
+			"serve --roles render,paint --tenants acme,Acme,acme,docs --origins https://a.example/,ftp://b --group a/b --listen 8080 --max-attempts 0 --connections 1.5",
 			[]string{someValkey, someDatabase},
 			[]string{
 				`--roles ($FEEDRENDERER_ROLES): "paint"; want one of render, web`,
 				`--tenants ($FEEDRENDERER_TENANTS): tenant "Acme": want ^[a-z0-9][a-z0-9-]{0,39}$`,
 				`--tenants ($FEEDRENDERER_TENANTS): acme stands there twice`,
+				`--tenants ($FEEDRENDERER_TENANTS): docs: /docs is an address of ours, so that its games would have no pages`,
 				`--connections ($FEEDRENDERER_CONNECTIONS): "1.5"; want a whole number from 1 to 1000`,
 				`--group ($FEEDRENDERER_GROUP): "a/b"; want up to 64 letters, digits and ._:-`,
 				`--max-attempts ($FEEDRENDERER_MAX_ATTEMPTS): "0"; want a whole number from 1 to 1000`,

@@ -19,6 +19,7 @@ type renderer struct {
 	worker    *render.Worker
 	consumer  *consumer.Consumer
 	discovery *render.Discovery
+	upkeep    *render.Upkeep
 }
 
 func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, error) {
@@ -59,6 +60,16 @@ func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, er
 		Games:   writer,
 		Logger:  log,
 	})
+	r.upkeep = render.NewUpkeep(render.UpkeepConfig{
+		Client:   b.valkey,
+		Group:    c.Group,
+		Tenants:  tenants.NewStore(b.render),
+		Timeline: writer,
+		Doorbell: broadcast.NewPublisher(b.valkey),
+		Logger:   log,
+		Every:    s.upkeep,
+		Grace:    s.groupGrace,
+	})
 	return r, nil
 }
 
@@ -67,12 +78,13 @@ func (r *renderer) run(ctx context.Context) error {
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { return r.consumer.Run(ctx) })
 	parts.Go(func() error { return r.discovery.Run(ctx) })
+	parts.Go(func() error { return r.upkeep.Run(ctx) })
 	return parts.Wait()
 }
 
 // show adds the role to what the process says of itself.
 func (r *renderer) show(s *state) error {
-	for _, collector := range []prometheus.Collector{r.worker, r.discovery, r.consumer.Collector()} {
+	for _, collector := range []prometheus.Collector{r.worker, r.discovery, r.upkeep, r.consumer.Collector()} {
 		if err := s.registry.Register(collector); err != nil {
 			return err
 		}

@@ -27,6 +27,8 @@ type serveCommand struct {
 	MinIdle        string `default:"30s" help:"How long an event must have been silent before another renderer takes it over."`
 	MaxAttempts    string `default:"5" help:"Deliveries after which an event that still fails is a dead letter."`
 	DegradedAfter  string `default:"2m" help:"How long an event may wait, to be read or to be settled, before its stream is called degraded."`
+	Upkeep         string `default:"10m" help:"How often old lines and entries are looked for, of tenants that keep them for so many days."`
+	GroupGrace     string `default:"168h" help:"How long another group on a stream must be silent for its entries to be trimmed away unsettled."`
 	Listen         string `default:":8080" help:"Public address, of the web role: pages, REST, sockets."`
 	PrivateListen  string `default:"127.0.0.1:9090" help:"Private address: /readyz, /healthz, /metrics and /debug/pprof/."`
 	Origins        string `help:"Origins beside our own from which browsers may open sockets, such as https://feeds.example."`
@@ -53,6 +55,8 @@ type serveSettings struct {
 	kinds       *render.Kinds
 
 	degradedAfter time.Duration
+
+	upkeep, groupGrace time.Duration
 }
 
 func (c *serveCommand) check(f *faults) {
@@ -83,6 +87,8 @@ func (c *serveCommand) check(f *faults) {
 	s.minIdle = duration(f, "min-idle", c.MinIdle, time.Second, time.Hour)
 	s.maxAttempts = int64(integer(f, "max-attempts", c.MaxAttempts, 1, 1000))
 	s.degradedAfter = duration(f, "degraded-after", c.DegradedAfter, time.Second, 30*24*time.Hour)
+	s.upkeep = duration(f, "upkeep", c.Upkeep, time.Second, 24*time.Hour)
+	s.groupGrace = duration(f, "group-grace", c.GroupGrace, time.Minute, 365*24*time.Hour)
 	listenAddress(f, "listen", c.Listen)
 	listenAddress(f, "private-listen", c.PrivateListen)
 	s.origins = originList(f, "origins", c.Origins)
