@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -47,6 +48,9 @@ const (
 
 // errNoSuch is the one answer for tenants, games and lines that are unknown, foreign or forbidden.
 var errNoSuch = errors.New("no such tenant, game or line")
+
+// errSuspended is errNoSuch, and is told apart for those alone who have a right to the tenant or watched it before.
+var errSuspended = fmt.Errorf("%w: suspended", errNoSuch)
 
 // errCredential is the one answer for keys and tokens that are malformed, unknown, expired or revoked.
 var errCredential = errors.New("the key or token is malformed, expired or revoked")
@@ -254,8 +258,11 @@ func (s *Server) permitKey(ctx context.Context, do tenants.Role, who *caller, ke
 // known returns a tenant that is served, or errNoSuch.
 func (s *Server) known(ctx context.Context, id feed.TenantID) (tenants.Tenant, error) {
 	tenant, err := s.tenants.of(ctx, id)
-	if errors.Is(err, tenants.ErrUnknown) || err == nil && tenant.Suspended {
+	switch {
+	case errors.Is(err, tenants.ErrUnknown):
 		err = errNoSuch
+	case err == nil && tenant.Suspended:
+		err = errSuspended
 	}
 	return tenant, err
 }

@@ -139,9 +139,17 @@ func (s *Server) reviewOne(ctx context.Context, w *watcher) {
 		return // the store is down: what it said last holds
 	}
 	switch err := s.watches(ctx, w.tenant, who); {
+	case errors.Is(err, errSuspended) && w.knows(""):
+		for _, sub := range w.games() {
+			s.revoke(w, sub, errDark)
+		}
+		if !w.seated() && time.Since(since) >= s.config.Times.Auth { // nothing would bound how many there are
+			w.close(closeSuspended)
+		}
+		return
 	case errors.Is(err, errNoSuch):
 		for _, sub := range w.games() {
-			s.revoke(w, sub)
+			s.revoke(w, sub, errNotFound)
 		}
 		if time.Since(since) >= s.config.Times.Auth {
 			w.close(closeUnproven)
@@ -160,15 +168,30 @@ func (s *Server) reviewOne(ctx context.Context, w *watcher) {
 	}
 	for _, sub := range w.games() { // what was public may be so no longer
 		if errors.Is(s.permit(ctx, tenants.Watch, who, sub.hub.key), errNoSuch) {
-			s.revoke(w, sub)
+			s.revoke(w, sub, errNotFound)
 		}
 	}
 }
 
 // revoke takes a subscription away from who may not have it any more.
-func (s *Server) revoke(w *watcher, sub *sub) {
+func (s *Server) revoke(w *watcher, sub *sub, code string) {
 	sub.hub.leave(sub)
-	w.refuse(sub, errorFrame(errNotFound, msgNotFound, sub.hub.key.Game))
+	w.refuse(sub, goneFrame(code, sub.hub.key.Game))
+}
+
+func (w *watcher) seated() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.proof.seated
+}
+
+// knows reports whether a watcher may be told that its tenant is suspended: it watched before that, or has a right to the
+// game, or to some where game is "".
+func (w *watcher) knows(game feed.GameID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	who := w.proof.who
+	return w.proof.seated || who.tenant == w.tenant && who.role.May(tenants.Watch) && (game == "" || who.may(tenants.Watch, feed.GameKey{Tenant: w.tenant, Game: game}))
 }
 
 // peerAddress finds the address of the peer: of the connection, or what proxies say that are trusted by their exact

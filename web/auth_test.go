@@ -132,16 +132,80 @@ func TestATenantThatIsSuspendedOrMadePrivateGoesDarkAtOnce(t *testing.T) {
 			c.change("open", change)
 			start := time.Now()
 			f := w.until(func(f watch.Frame) bool { return f.T == "err" })
-			equal(t, f.Code, errNotFound)
 			if took := time.Since(start); took > revocation {
 				t.Errorf("took %v", took)
 			}
-			equal(t, w.closed(), 4503)
+			if name == "private" {
+				equal(t, f.Code, errNotFound)
+				equal(t, w.closed(), 4503)
+			} else {
+				equal(t, f.Code, errDark)
+			}
 			answer, _ := c.ask(http.MethodGet, "/v1/tenants/open/games/g1", "", "")
 			equal(t, answer.StatusCode, http.StatusNotFound)
 			equal(t, <-polling, http.StatusNotFound) // it waited while that happened
 		})
 	}
+}
+
+func TestThatATenantIsSuspended(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	c := newCustoms(t, nil)
+	token, other := c.token("acme", time.Hour, "g1"), c.token("globex", time.Hour)
+	before := c.dial(t, "acme")
+	before.auth(token)
+	anyone := c.dial(t, "open")
+	for _, w := range []*wire{before, anyone} {
+		w.sub("g1", feed.Cursor{}, 0)
+		equal(t, w.next().T, "snap")
+	}
+	for _, tenant := range []feed.TenantID{"acme", "open"} {
+		c.change(tenant, tenants.Change{Suspended: &yes})
+	}
+	refused := func(t *testing.T, w *wire, game feed.GameID, code string) {
+		t.Helper()
+		w.sub(game, feed.Cursor{}, 0)
+		f := w.until(func(f watch.Frame) bool { return f.T == "err" })
+		if f.Code != code || f.Game != game {
+			t.Errorf("told %+v, want %s of %s", f, code, game)
+		}
+	}
+
+	t.Run("IsToldToThoseWhoWatchedUntilThen", func(t *testing.T) {
+		for _, w := range []*wire{before, anyone} {
+			equal(t, w.until(func(f watch.Frame) bool { return f.T == "err" }).Code, errDark)
+			refused(t, w, "g1", errDark)
+		}
+	})
+	t.Run("IsToldToOneWhoComesWithATokenForItsGamesAlone", func(t *testing.T) {
+		w := c.dial(t, "acme")
+		w.auth(token)
+		refused(t, w, "g1", errDark)
+		refused(t, w, "g2", errNotFound)
+		equal(t, w.closed(), 4006)
+	})
+	t.Run("IsToldToNobodyElse", func(t *testing.T) {
+		foreign, nobody, visitor := c.dial(t, "acme"), c.dial(t, "acme"), c.dial(t, "open")
+		foreign.auth(other)
+		for _, w := range []*wire{foreign, nobody, visitor} {
+			refused(t, w, "g1", errNotFound)
+		}
+		for _, w := range []*wire{foreign, nobody, visitor} {
+			equal(t, w.closed(), 4503)
+		}
+	})
+	t.Run("IsOverForThoseWhoWatchedWhenItIsServedAgain", func(t *testing.T) {
+		for _, tenant := range []feed.TenantID{"acme", "open"} {
+			c.change(tenant, tenants.Change{Suspended: &no})
+		}
+		for _, w := range []*wire{before, anyone} {
+			for f := (watch.Frame{}); f.T != "snap"; {
+				w.sub("g1", feed.Cursor{}, 0)
+				f = w.until(func(f watch.Frame) bool { return f.T == "err" || f.T == "snap" })
+			}
+		}
+	})
 }
 
 func TestNothingOfAForeignTenantIsToldByCursorsTagsOrCounts(t *testing.T) {

@@ -10,12 +10,13 @@ type closing struct {
 }
 
 var (
-	closeDraining = closing{4000, "draining: the server goes away, come back elsewhere"}
-	closeLagging  = closing{4001, "lagging: frames were not taken fast enough, twice within a minute"}
-	closeSlow     = closing{4002, "slow: a write took too long"}
-	closeSilent   = closing{4003, "silent: no answer to a ping"}
-	closeExpired  = closing{4004, "expired: the token has run out, come back with another"}
-	closeBusy     = closing{4005, "busy: a limit of the tenant is reached, come back later"}
+	closeDraining  = closing{4000, "draining: the server goes away, come back elsewhere"}
+	closeLagging   = closing{4001, "lagging: frames were not taken fast enough, twice within a minute"}
+	closeSlow      = closing{4002, "slow: a write took too long"}
+	closeSilent    = closing{4003, "silent: no answer to a ping"}
+	closeExpired   = closing{4004, "expired: the token has run out, come back with another"}
+	closeBusy      = closing{4005, "busy: a limit of the tenant is reached, come back later"}
+	closeSuspended = closing{4006, "suspended: the tenant is, come back later"}
 
 	closeMalformed = closing{4500, "malformed: too many frames that are not understood"}
 	closeTooLarge  = closing{4501, "too large: a frame above the limit"}

@@ -151,6 +151,7 @@ func byeFrame(after, spread time.Duration) frame {
 // Codes of err frames.
 const (
 	errNotFound = "not_found" // the game is unknown, foreign or forbidden: one answer for all
+	errDark     = "suspended" // the tenant is, and the watcher has a right to know
 	errFrame    = "bad_frame" // the client's frame is not understood
 	errTooMany  = "too_many"  // games on one socket
 	errLater    = "unavailable"
@@ -158,6 +159,15 @@ const (
 
 // msgNotFound is said of whatever is not there, or not there for the one who asks.
 const msgNotFound = "no such game"
+
+// goneFrame says of a game that it is not there, or not there for the one who asks, by errNotFound or errDark.
+func goneFrame(code string, game feed.GameID) frame {
+	msg := msgNotFound
+	if code == errDark {
+		msg = "the tenant is suspended, subscribe again later"
+	}
+	return errorFrame(code, msg, game)
+}
 
 func errorFrame(code, msg string, game feed.GameID) frame {
 	return encodeFrame(struct {

@@ -305,21 +305,21 @@ func (h *hub) others(now time.Time) int {
 	return n
 }
 
-// vanish takes the table's word that the game of a hub is not there any more.
-func (h *hub) vanish() {
+// vanish takes the word that the game of a hub is not served any more, with what to tell those who watch it.
+func (h *hub) vanish(code string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.recent.opened() {
-		h.gone()
+		h.gone(code)
 	}
 }
 
 // gone says that there is no such game: to all who watch it and all who ask.
-func (h *hub) gone() {
-	if len(h.waiting) > 0 {
+func (h *hub) gone(code string) {
+	if len(h.waiting) > 0 && code == errNotFound {
 		h.unseen(h.key)
 	}
-	f := errorFrame(errNotFound, msgNotFound, h.key.Game)
+	f := goneFrame(code, h.key.Game)
 	for _, subs := range []map[*sub]struct{}{h.live, h.waiting} {
 		for s := range subs {
 			s.watcher.refuse(s, f)

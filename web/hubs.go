@@ -127,19 +127,22 @@ func (hs *hubs) sweep(ctx context.Context) error {
 	now := time.Now()
 	var keys []feed.GameKey
 	watched := map[feed.GameKey]*hub{}
-	refused := map[feed.TenantID]bool{}
+	refused := map[feed.TenantID]error{}
 	for _, h := range hs.open() {
 		if hs.closeIdle(h, now) || !h.opened() {
 			continue
 		}
-		no, asked := refused[h.key.Tenant]
+		err, asked := refused[h.key.Tenant]
 		if !asked {
-			_, err := hs.known(ctx, h.key.Tenant)
-			no = errors.Is(err, errNoSuch)
-			refused[h.key.Tenant] = no
+			_, err = hs.known(ctx, h.key.Tenant)
+			refused[h.key.Tenant] = err
 		}
-		if no {
-			h.vanish()
+		switch {
+		case errors.Is(err, errSuspended): // who has come to the hub may know
+			h.vanish(errDark)
+			continue
+		case errors.Is(err, errNoSuch):
+			h.vanish(errNotFound)
 			continue
 		}
 		keys = append(keys, h.key)
@@ -162,7 +165,7 @@ func (hs *hubs) sweep(ctx context.Context) error {
 		}
 	}
 	for _, h := range watched {
-		h.vanish()
+		h.vanish(errNotFound)
 	}
 	return nil
 }

@@ -257,7 +257,7 @@ func (h *hub) failed(ctx context.Context, err error) bool {
 		h.fails = 0
 		return false
 	case errors.Is(err, timeline.ErrNotFound):
-		h.gone()
+		h.gone(errNotFound)
 	case !errors.Is(ctx.Err(), context.Canceled): // else the hub is ending
 		h.faults.warn("hubs cannot read their games; they try until they can", "tenant", h.key.Tenant, "game", h.key.Game, "err", err)
 		h.waitABit()

@@ -67,8 +67,11 @@ func (s *Server) subscribe(w *watcher, in clientFrame) {
 	case errors.As(err, &no):
 		w.sendAway(no.after)
 		return
+	case errors.Is(err, errSuspended) && w.knows(id):
+		w.say(goneFrame(errDark, game))
+		return
 	case errors.Is(err, errNoSuch):
-		w.say(errorFrame(errNotFound, msgNotFound, game))
+		w.say(goneFrame(errNotFound, game))
 		return
 	case err != nil:
 		s.faults.warn("tenant not looked up", "tenant", w.tenant, "err", err)
