@@ -19,6 +19,7 @@ import (
 // crowd is many watchers of ten games, half of them on each of two web processes, while lines are committed.
 type crowd struct {
 	*system
+	first   *program // the renderer that it begins with
 	webs    [2]*program
 	games   []feed.GameKey
 	members []*member
@@ -65,11 +66,11 @@ func (m *member) lost(_ error, wait time.Duration) {
 func newCrowd(t *testing.T, tenant feed.TenantID, n int) *crowd {
 	t.Helper()
 	c := &crowd{system: newSystem(t, serverstest.Valkey(t))}
-	renderer := c.serve("render", "--tenants", string(tenant))
+	c.first = c.serve("render", "--tenants", string(tenant))
 	for i := range c.webs {
 		c.webs[i] = c.serve("web", "--tenants", string(tenant))
 	}
-	for _, p := range append(c.webs[:], renderer) {
+	for _, p := range append(c.webs[:], c.first) {
 		p.ready()
 	}
 	for i := range crowdGames {
