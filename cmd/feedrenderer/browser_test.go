@@ -1,7 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +101,131 @@ func TestAnXADDIsARowOfThePage(t *testing.T) {
 			t.Errorf("%d rows", n)
 		}
 	})
+}
+
+// TestThePagesOfAPrivateTenantAreOpenedByTokensAlone goes the whole way in a real browser.
+func TestThePagesOfAPrivateTenantAreOpenedByTokensAlone(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t, serverstest.Valkey(t))
+	const tenant, foreign = "door-a", "door-b"
+	for _, id := range []string{tenant, foreign} {
+		s.run("tenant", "create", id)
+	}
+	key, elsewhere := s.run("key", "create", tenant, "watch"), s.run("key", "create", foreign, "watch")
+	serving := s.serve("render,web").ready()
+	site := "http://" + serving.public
+	const stream = "emq:{" + tenant + "}:stream:g1"
+	s.xadd(stream, "kind", "opened", "mode", "classic")
+	scored := s.xadd(stream, "kind", "scored", "player", "alex", "pct", "87")
+
+	mint := func(body string) string {
+		t.Helper()
+		status, answer := browse(t, http.MethodPost, site+"/v1/tenants/"+tenant+"/watch-tokens", key, body)
+		var minted struct{ Token string }
+		if err := json.Unmarshal([]byte(answer), &minted); err != nil || status != http.StatusCreated {
+			t.Fatalf("minting: %d %s", status, answer)
+		}
+		return minted.Token
+	}
+	const asked = `document.getElementById("token").checkVisibility()`
+	enter := func(page *browsertest.Page, token string) {
+		t.Helper()
+		page.Until(asked)
+		page.Do(fmt.Sprintf(`document.getElementById("token").value = %q; document.querySelector("#door button").click()`, token))
+	}
+	whole := mint(`{}`)
+
+	t.Run("WithoutOneTheyAreThePagesOfWhatIsNotThere", func(t *testing.T) {
+		t.Parallel()
+		page := browsertest.Tab(t)
+		page.Open(site + "/" + tenant + "/g1")
+		page.Until(asked)
+		if text := browsertest.Eval[string](page, `document.documentElement.outerHTML`); strings.Contains(text, tenant) || strings.Contains(text, "alex") {
+			t.Errorf("it tells: %s", text)
+		}
+		_, unknown := browse(t, http.MethodGet, site+"/nobody/g1", "", "")
+		if _, body := browse(t, http.MethodGet, site+"/"+tenant+"/g1", "", ""); body != unknown || !strings.Contains(body, "door") {
+			t.Errorf("got %s, want what an unknown game has: %s", body, unknown)
+		}
+	})
+
+	t.Run("WithOneTheLobbyAndItsGamesAreLive", func(t *testing.T) {
+		t.Parallel()
+		page := browsertest.Tab(t)
+		page.Open(site + "/" + tenant + "/#token=" + whole)
+		page.Until(`document.querySelector("[data-game=g1] .card-line p").textContent.match(/^(alex scored 87 %|meanwhile)$/)`)
+		page.Open(browsertest.Eval[string](page, `document.querySelector("[data-game=g1]").href`))
+		untilRow(page, scored, "alex scored 87 %", "live")
+		if at := browsertest.Eval[string](page, `location.href`); at != site+"/"+tenant+"/g1" {
+			t.Errorf("the page is at %s", at)
+		}
+	})
+
+	t.Run("OneOfAnotherGameOrTenantOpensNothing", func(t *testing.T) {
+		t.Parallel()
+		for _, token := range []string{mint(`{"games": ["g2"]}`), elsewhere} {
+			page := browsertest.Tab(t)
+			page.Open(site + "/" + tenant + "/g1#token=" + token)
+			page.Until(asked + ` && /opens nothing|of its own/.test(document.getElementById("door-why").textContent)`)
+			enter(page, whole)
+			untilRow(page, scored, "alex scored 87 %", "live")
+			page.Until(`!` + asked)
+		}
+	})
+
+	t.Run("OneThatRunsOutIsAskedForAgainAndNothingIsMissed", func(t *testing.T) {
+		t.Parallel()
+		page := browsertest.Tab(t)
+		page.Open(site + "/" + tenant + "/g1")
+		enter(page, mint(`{"games": ["g1"], "expires_in": "4s"}`))
+		untilRow(page, scored, "alex scored 87 %", "live")
+		page.Until(asked + ` && document.getElementById("door-why").textContent.includes("run out")`)
+		untilRow(page, scored, "alex scored 87 %", "live")
+		missed := s.xadd(stream, "kind", "notice", "text", "meanwhile")
+		enter(page, whole)
+		untilRow(page, missed, "meanwhile", "live")
+	})
+
+	t.Run("OneThatIsRevokedIsNoneAnyMore", func(t *testing.T) {
+		t.Parallel()
+		revoked := s.run("key", "create", tenant, "watch")
+		page := browsertest.Tab(t)
+		page.Open(site + "/" + tenant + "/g1#token=" + revoked)
+		untilRow(page, scored, "alex scored 87 %", "live")
+		s.run("key", "revoke", tenant, strings.Split(revoked, "_")[2])
+		page.Until(asked + ` && document.getElementById("door-why").textContent.includes("revoked")`)
+		page.Open(site + "/" + tenant + "/g1?again")
+		page.Until(asked)
+	})
+
+	t.Cleanup(func() {
+		if said := serving.stderr.String() + serving.stdout.String(); strings.Contains(said, whole) || strings.Contains(said, strings.Split(key, "_")[3]) {
+			t.Errorf("a secret stands in the log: %s", said)
+		}
+	})
+}
+
+// browse asks as a browser does, with a key or none.
+func browse(t *testing.T, method, url, key, body string) (status int, answer string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "text/html")
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	out, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(out)
 }
 
 func rowText(page *browsertest.Page, id feed.ID) string {

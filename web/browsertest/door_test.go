@@ -106,6 +106,8 @@ func TestDoor(t *testing.T) {
 		page.Do(`location.hash = "token=an0ther"`)
 		page.Until(`location.hash === ""`)
 		k.auth("an0ther")
+		page.Open(s.URL + "/private/g1")
+		s.socket().auth("an0ther")
 		page.Open(s.URL + "/acme/g1#token=t0ken") // a page for everybody needs none
 		k = s.socket()
 		k.sub("g1")

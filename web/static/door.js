@@ -36,7 +36,8 @@ export class Door {
     this.#root = root;
     this.#input = root.querySelector('#token');
     const linked = this.#take();
-    if (this.closed) this.token = linked || tab.read(this.#key, '');
+    if (this.closed && linked) this.#use(linked);
+    else if (this.closed) this.token = tab.read(this.#key, '');
     root.querySelector('#door-form').hidden = false;
     root.querySelector('#door-form').addEventListener('submit', (event) => {
       event.preventDefault();
