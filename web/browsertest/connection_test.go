@@ -181,6 +181,62 @@ func TestConnection(t *testing.T) {
 		s.socket().sub("g1")
 	})
 
+	t.Run("LookedAtAgainOrTakenOutOfTheCacheItConnectsAtOnce", func(t *testing.T) {
+		t.Parallel()
+		s, page, k := open(t)
+		k.send(snap("g1", 1, false, line(1, 1)))
+		until(page, 1)
+		for _, event := range []string{`document.dispatchEvent(new Event("visibilitychange"))`, `dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }))`} {
+			k.send(object{"t": "bye", "after_ms": 600_000, "spread_ms": 0})
+			k.close(4000, "draining")
+			chip(page, "reconnecting")
+			page.Do(event)
+			k = s.socket()
+			k.sub("g1")
+		}
+	})
+
+	t.Run("WithoutANetworkItSaysOffline", func(t *testing.T) {
+		t.Parallel()
+		s, page, k := open(t)
+		k.send(snap("g1", 1, false, line(1, 1)))
+		until(page, 1)
+		page.Do(`Object.defineProperty(navigator, "onLine", { configurable: true, value: false })`)
+		k.send(object{"t": "bye", "after_ms": 600_000, "spread_ms": 0})
+		k.close(4000, "draining")
+		chip(page, "offline")
+		later(page, 14_000)
+		page.Until(`document.getElementById("banner").checkVisibility() && document.getElementById("banner").textContent.startsWith("You are offline")`)
+		until(page, 1)
+		page.Do(`delete navigator.onLine; dispatchEvent(new Event("online"))`)
+		k = s.socket()
+		k.sub("g1")
+		k.send(delta("g1", 1, 2, line(2, 2)))
+		until(page, 2, 1)
+		chip(page, "live")
+	})
+
+	t.Run("WhoSleptSeesWhatCameMeanwhileAndWhereItBegins", func(t *testing.T) {
+		t.Parallel()
+		s, page, k := open(t)
+		k.send(snap("g1", 2, false, down(2, 1)...))
+		until(page, 2, 1)
+		page.Do(`window.asleep = true; Object.defineProperty(document, "hidden", { get: () => asleep }); document.dispatchEvent(new Event("visibilitychange"))`)
+		k.drop()
+		later(page, 3_600_000)
+		page.Do(`window.asleep = false; document.dispatchEvent(new Event("visibilitychange"))`)
+		k = s.socket()
+		if since := k.sub("g1"); since != "e1:2" {
+			t.Errorf("it resumes from %q", since)
+		}
+		page.Do(`window.asleep = true; document.dispatchEvent(new Event("visibilitychange"))`)
+		k.send(delta("g1", 2, 4, line(3, 3), line(4, 4)))
+		page.Until(`document.title.startsWith("(2) ")`)
+		page.Do(`window.asleep = false; document.dispatchEvent(new Event("visibilitychange"))`)
+		until(page, 4, 3, 2, 1)
+		page.Until(row(2) + `.matches("[data-seen]") && getComputedStyle(` + row(2) + `, "::after").content.includes("New above")`)
+	})
+
 	t.Run("AfterByeItStaysAndComesBackInTheWindowGiven", func(t *testing.T) {
 		t.Parallel()
 		s, page, k := open(t)

@@ -79,11 +79,17 @@ func TestStates(t *testing.T) {
 
 	t.Run("RefusalsAreSaidInTheirOwnWordsAndTriedAgain", func(t *testing.T) {
 		t.Parallel()
-		_, page, k := open(t)
-		k.send(refusal("too_many"))
+		s, page, k := open(t)
+		page.Do(atOnce)
+		k.send(object{"t": "bye", "after_ms": 3000, "spread_ms": 0})
+		k.close(4005, "busy: a limit of the tenant is reached, come back later")
 		noticed(page, "full")
+		chip(page, "reconnecting")
+		k = s.socket()
+		k.sub("g1")
 		k.send(refusal("suspended"))
 		noticed(page, "suspended")
+		chip(page, "waiting")
 		k.send(refusal("unavailable"))
 		noticed(page, "refused")
 		later(page, 10_500)
@@ -95,6 +101,13 @@ func TestStates(t *testing.T) {
 		noticed(page, "gone")
 		chip(page, "waiting")
 		until(page, 1)
+		k.close(4006, "suspended: the tenant is, come back later")
+		noticed(page, "suspended")
+		k = s.socket()
+		k.sub("g1")
+		k.send(delta("g1", 1, 2, line(2, 2)))
+		until(page, 2, 1)
+		page.Until(`document.getElementById("notice").hidden`)
 	})
 }
 

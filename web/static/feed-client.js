@@ -28,6 +28,9 @@ export { FeedState, eventStream, longPoll, webSocket };
 
 const FINAL_CODE = 4500;
 
+// Closes that are about the tenant: the server refuses each of its games until it is asked again.
+const REFUSALS = { 4005: 'busy', 4006: 'suspended' };
+
 const TIMES = {
   tick: 10_000, // the server's: some frame comes at least this often
   grace: 3_000, // silence beyond the tick before it is called silence, and a ping is sent
@@ -325,6 +328,7 @@ export class FeedClient {
     this.#link = null;
     this.#open = false;
     this.#ending = { code, reason };
+    if (Object.hasOwn(REFUSALS, code)) for (const g of [...this.#watches.keys()]) this.#dispatch({ t: 'err', g, code: REFUSALS[code], msg: reason });
     if (code >= FINAL_CODE) {
       this.#abandon();
       this.#phase = 'refused';

@@ -83,7 +83,7 @@ export function notice({ header: game, refusal, entries, epoch }) {
   return null;
 }
 
-const AGAIN = 'This page tries again every 10 seconds.';
+const AGAIN = 'This page tries again by itself.';
 const LAST = 'What stands below is what was here last.';
 
 // Whatever the reason that a game is not to be had: unknown, foreign and forbidden ones read the same.
@@ -93,7 +93,7 @@ function refused({ code, msg }, held) {
       ? { name: 'gone', icon: 'door', title: 'This feed is not here any more', text: `It was closed, or it may not be watched now. ${LAST}` }
       : { name: 'unknown', icon: 'question', title: 'No such game, or not yet', text: 'If it is about to start, leave this page open: it looks again every 10 seconds.' },
     suspended: { name: 'suspended', icon: 'lock', title: 'These feeds are switched off for now', text: `Their operator has suspended them. ${AGAIN}${held ? ` ${LAST}` : ''}` },
-    too_many: { name: 'full', icon: 'users', title: 'Too many are watching', text: `There is no place left at the moment. ${AGAIN}${held ? ` ${LAST}` : ''}` },
+    busy: { name: 'full', icon: 'users', title: 'Too many are watching', text: `There is no place left at the moment. ${AGAIN}${held ? ` ${LAST}` : ''}` },
   };
   return texts[code] ?? { name: 'refused', icon: 'ban', title: 'This feed cannot be shown now', text: `${msg || code}. ${AGAIN}` };
 }

@@ -87,7 +87,7 @@ class Refused extends Error {
   constructor(status) {
     super(`the server answered ${status}`);
     this.status = status;
-    this.code = { 404: 'not_found', 429: 'too_many', 403: 'not_found' }[status];
+    this.code = { 404: 'not_found', 429: 'busy', 403: 'not_found' }[status];
   }
 }
 
