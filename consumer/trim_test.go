@@ -311,3 +311,32 @@ func TestTrimRemovesExactlyWhatAllHaveSettled(t *testing.T) {
 		}
 	}
 }
+
+// The script on the other kind of server, and over the older protocol.
+func TestTrimOnRedis(t *testing.T) {
+	t.Parallel()
+	opt := startNode(t, "redis-server", nil).opt
+	opt.AlwaysRESP2, opt.ForceSingleClient, opt.DisableCache = true, true, true
+	client, err := valkey.NewClient(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	r := rigWith(t, opt)
+	r.client = client
+	r.group()
+	ids := r.dated(0, 1, 2, 3, 4)
+	r.read("g", 5)
+	r.ack("g", ids[0], ids[1], ids[3])
+	if got := r.trim(4); got.Removed != 2 || got.Held != "g" || !slices.Equal(r.left(), ids[2:]) {
+		t.Errorf("got %+v, left %v", got, r.left())
+	}
+	r.ack("g", ids[2], ids[4])
+	r.must("XGROUP", "CREATE", r.stream, "new", "0")
+	if got := r.trim(4, grace(time.Millisecond)); got.Removed != 0 || got.Held != "new" {
+		t.Errorf("got %+v", got)
+	}
+	eventually(t, func() bool {
+		return slices.Equal(r.trim(4, grace(20*time.Millisecond)).Dead, []string{"new"}) && slices.Equal(r.left(), ids[4:])
+	}, "it holds nothing any more")
+}
