@@ -70,5 +70,6 @@
 // # Servers
 //
 // Valkey from 7.2 and Redis from 7.0 are supported, single or as a cluster, over RESP3 or RESP2, with TLS and ACL users.
-// The streams' trimming is left to whoever owns them; nothing here ever removes a group.
+// Consumers trim nothing: Trim is for whoever owns a stream, and removes what every group on it has settled. Nothing here
+// ever removes a group.
 package consumer

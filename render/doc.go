@@ -31,4 +31,6 @@
 //
 // [Discovery] finds the streams of known tenants in the keyspace and tells the consumer to join them, and to leave those
 // of games that are over and at rest.
+//
+// [Upkeep] lets go of what tenants keep no longer: lines of games long over, and entries that every group has settled.
 package render
