@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -218,11 +219,11 @@ func (m *model) Games(_ context.Context, tenant feed.TenantID, q timeline.GamesQ
 	defer m.mu.Unlock()
 	list := []feed.Game{}
 	for key, g := range m.games {
-		if key.Tenant == tenant && key.Game > q.After {
+		if key.Tenant == tenant && (q.After == "" || key.Game < q.After) {
 			list = append(list, g.game(key))
 		}
 	}
-	slices.SortFunc(list, func(a, b feed.Game) int { return int(min(1, max(-1, len(a.Game)-len(b.Game)))) })
+	slices.SortFunc(list, func(a, b feed.Game) int { return cmp.Compare(b.Game, a.Game) })
 	return list[:min(len(list), q.Limit)], m.fail
 }
 

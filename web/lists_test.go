@@ -2,6 +2,8 @@ package web
 
 import (
 	"context"
+	"encoding/json"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,30 @@ func (h *heldGames) Games(context.Context, feed.TenantID, timeline.GamesQuery) (
 	h.asked.Add(1)
 	<-h.let
 	return []feed.Game{{Game: "g1"}}, nil
+}
+
+func TestGamesAreListedNewestFirstAPageAtATime(t *testing.T) {
+	t.Parallel()
+	m := newModel()
+	for _, game := range []feed.GameID{"GAM0000000000A", "GAM0000000000B", "GAM0000000000C"} {
+		m.create(feed.GameKey{Tenant: "acme", Game: game})
+	}
+	s := serve(t, m, nil)
+	for query, want := range map[string]string{"?limit=2": "GAM0000000000C GAM0000000000B true", "?limit=2&after=GAM0000000000B": "GAM0000000000A false"} {
+		_, body := s.get(t, "/v1/tenants/acme/games"+query)
+		var page struct {
+			Games []feed.Game
+			More  bool
+		}
+		if err := json.Unmarshal([]byte(body), &page); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, game := range page.Games {
+			got += string(game.Game) + " "
+		}
+		equal(t, got+strconv.FormatBool(page.More), want)
+	}
 }
 
 func TestManyWhoAskForTheSameGamesAtOnceCostOneQuery(t *testing.T) {

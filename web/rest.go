@@ -33,7 +33,7 @@ type lines interface {
 	Line(ctx context.Context, game feed.GameKey, evt feed.ID) (feed.View, error)
 }
 
-// games lists a tenant's games in order of their ids, a page at a time: `after` is the last id of the page before.
+// games lists a tenant's games from the greatest id down, a page at a time: `after` is the last id of the page before.
 func (s *Server) games(c echo.Context) error {
 	tenant, err := s.tenant(c)
 	if err != nil {

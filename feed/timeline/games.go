@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -52,19 +53,23 @@ func (r *Reader) Game(ctx context.Context, key feed.GameKey) (feed.Game, error) 
 // GamesQuery selects games of a tenant.
 type GamesQuery struct {
 	Status feed.Status // "" for any
-	After  feed.GameID // games behind this one; "" from the first
+	After  feed.GameID // games behind this one; "" from the newest
 	Limit  int
 }
 
 const gamesSQL = `
 with g as materialized (
-  select * from games where tenant = $1 and game > $2 and ($3 = '' or status = $3) order by game limit $4
-)` + tallySQL + ` order by g.game`
+  select * from games where tenant = $1 and game < $2 and ($3 = '' or status = $3) order by game desc limit $4
+)` + tallySQL + ` order by g.game desc`
 
-// Games reads headers in order of their ids.
+// aboveAllGames is behind the id of every game.
+const aboveAllGames = "~"
+
+// Games reads headers from the greatest id down: where games are named by ids in order of time, as GAM ids are, the newest
+// first.
 func (r *Reader) Games(ctx context.Context, tenant feed.TenantID, q GamesQuery) ([]feed.Game, error) {
 	var games []feed.Game
-	args := []any{string(tenant), string(q.After), string(q.Status), q.Limit}
+	args := []any{string(tenant), cmp.Or(string(q.After), aboveAllGames), string(q.Status), q.Limit}
 	err := r.ask(ctx, tenant, gamesSQL, args, func(rows pgx.Rows) error {
 		defer rows.Close()
 		for rows.Next() {

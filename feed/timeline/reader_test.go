@@ -251,10 +251,10 @@ func TestGames(t *testing.T) {
 		}
 		return ids
 	}
-	expect(t, ids(GamesQuery{Limit: 3}), "g0000", "g0001", "g0002")
-	expect(t, ids(GamesQuery{Limit: 3, After: "g0002"}), "g0003", "g0004")
-	expect(t, ids(GamesQuery{Limit: 9, Status: feed.StatusSettled}), "g0001", "g0003")
-	expect(t, ids(GamesQuery{Limit: 1, Status: feed.StatusOpen, After: "g0000"}), "g0002")
+	expect(t, ids(GamesQuery{Limit: 3}), "g0004", "g0003", "g0002")
+	expect(t, ids(GamesQuery{Limit: 3, After: "g0002"}), "g0001", "g0000")
+	expect(t, ids(GamesQuery{Limit: 9, Status: feed.StatusSettled}), "g0003", "g0001")
+	expect(t, ids(GamesQuery{Limit: 1, Status: feed.StatusOpen, After: "g0004"}), "g0002")
 }
 
 func TestTheBoardHoldsTheBestOfEachPlayer(t *testing.T) {
