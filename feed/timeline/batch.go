@@ -12,6 +12,7 @@ import (
 
 // batch is what one statement writes: every game and every line at most once, as columns.
 type batch struct {
+	opens bool           // it holds bases alone: no header register, no amendment
 	keys  []feed.GameKey // sorted: the order in which games are locked
 	games gameColumns
 	lines lineColumns
@@ -22,8 +23,10 @@ type batch struct {
 type gameColumns struct {
 	tenants, games []string
 	events         []int64 // of the game in this batch: by so much its version rises
-	startedBy      []int64 // MaxInt64 where no event of the batch says that the game is open
-	registers      [len(feed.Registers)]registerColumns
+
+	// Not of a batch that opens lines alone:
+	startedBy []int64 // MaxInt64 where no event of the batch says that the game is open
+	registers [len(feed.Registers)]registerColumns
 }
 
 type registerColumns struct {
@@ -42,6 +45,8 @@ type lineColumns struct {
 	points        []float64 // NaN for none
 	bases         []string
 	baseRaws      [][]byte
+
+	// Likewise:
 	amendBys      []int64 // -1 where there is no amendment
 	amendVersions []int32
 	retracted     []bool
@@ -73,6 +78,7 @@ type header struct {
 func newBatch(lines []feed.Line, texts []encoded, inputs []int) *batch {
 	headers := make(map[feed.GameKey]*header)
 	writes := make([]int, 0, len(inputs)) // those with a register of a line
+	opens := true
 	for _, i := range inputs {
 		line := &lines[i]
 		h := headers[line.Game]
@@ -84,8 +90,9 @@ func newBatch(lines []feed.Line, texts []encoded, inputs []int) *batch {
 		if line.Base != nil || line.Amendment != nil {
 			writes = append(writes, i)
 		}
+		opens = opens && line.Base != nil && len(line.Sets) == 0
 	}
-	b := &batch{keys: make([]feed.GameKey, 0, len(headers))}
+	b := &batch{opens: opens, keys: make([]feed.GameKey, 0, len(headers))}
 	for key := range headers {
 		b.keys = append(b.keys, key)
 	}
@@ -101,6 +108,9 @@ func newBatch(lines []feed.Line, texts []encoded, inputs []int) *batch {
 
 func (h *header) add(line *feed.Line) {
 	h.events++
+	if len(line.Sets) == 0 {
+		return
+	}
 	for i, register := range feed.Registers {
 		value, ok := line.Sets[register]
 		if !ok {
@@ -141,6 +151,9 @@ func (b *batch) addGames(headers map[feed.GameKey]*header) {
 		g.tenants = append(g.tenants, string(key.Tenant))
 		g.games = append(g.games, string(key.Game))
 		g.events = append(g.events, h.events)
+		if b.opens {
+			continue
+		}
 		g.startedBy = append(g.startedBy, h.startedBy)
 		for i := range h.registers {
 			columns, r := &g.registers[i], &h.registers[i]
@@ -169,7 +182,9 @@ func (b *batch) addLines() {
 		l.ordinals = append(l.ordinals, int64(i-b.first[no-1]+1))
 		l.evts = append(l.evts, int64(r.Key.evt))
 		l.addBase(&r.First, r.Second.Value.value)
-		l.addAmendment(&r.Second)
+		if !b.opens {
+			l.addAmendment(&r.Second)
+		}
 	}
 }
 

@@ -100,8 +100,8 @@ func checkFields(fields map[string]string) error {
 		if err := checkText("name of a field", name); err != nil {
 			return err
 		}
-		if err := checkText("field "+name, value); err != nil {
-			return err
+		if fault := textFault(value); fault != "" {
+			return fmt.Errorf("field %s: %s", name, fault)
 		}
 	}
 	return nil
@@ -110,12 +110,19 @@ func checkFields(fields map[string]string) error {
 // checkText refuses what a text of Postgres cannot hold.
 func checkText(what string, values ...string) error {
 	for _, value := range values {
-		if strings.IndexByte(value, 0) >= 0 {
-			return fmt.Errorf("%s: holds a NUL byte", what)
-		}
-		if !utf8.ValidString(value) {
-			return fmt.Errorf("%s: is not valid UTF-8", what)
+		if fault := textFault(value); fault != "" {
+			return fmt.Errorf("%s: %s", what, fault)
 		}
 	}
 	return nil
+}
+
+func textFault(value string) string {
+	switch {
+	case strings.IndexByte(value, 0) >= 0:
+		return "holds a NUL byte"
+	case !utf8.ValidString(value):
+		return "is not valid UTF-8"
+	}
+	return ""
 }

@@ -15,15 +15,20 @@ import (
 // store runs the statement and reads all of its answer: rows come before the commit, and only their end without an
 // error says that it happened.
 func (w *Writer) store(ctx context.Context, b *batch) ([]feed.Change, error) {
-	args := []any{b.games.tenants, b.games.games, b.games.events, b.games.startedBy}
-	for i := range b.games.registers {
-		r := &b.games.registers[i]
-		args = append(args, r.values, r.by, r.versions)
+	g, l := &b.games, &b.lines
+	sql, args := openSQL, []any{g.tenants, g.games, g.events}
+	if !b.opens {
+		sql, args = storeSQL, append(args, g.startedBy)
+		for i := range g.registers {
+			r := &g.registers[i]
+			args = append(args, r.values, r.by, r.versions)
+		}
 	}
-	l := &b.lines
-	args = append(args, l.no, l.ordinals, l.evts, l.baseVersions, l.public, l.modal, l.actors, l.points, l.bases, l.baseRaws,
-		l.amendBys, l.amendVersions, l.retracted, l.amendments, l.amendRaws)
-	rows, _ := w.pool.Query(ctx, storeSQL, args...) // the error comes with the rows
+	args = append(args, l.no, l.ordinals, l.evts, l.baseVersions, l.public, l.modal, l.actors, l.points, l.bases, l.baseRaws)
+	if !b.opens {
+		args = append(args, l.amendBys, l.amendVersions, l.retracted, l.amendments, l.amendRaws)
+	}
+	rows, _ := w.pool.Query(ctx, sql, args...) // the error comes with the rows
 	answers, err := pgx.CollectRows(rows, pgx.RowToStructByPos[answer])
 	if err != nil {
 		return nil, err
