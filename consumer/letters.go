@@ -179,6 +179,13 @@ func (d *DeadLetters) move(ctx context.Context, c valkey.DedicatedClient, stream
 		to = d.retry(l.Stream)
 		fields = l.retried()
 	}
+	// A transaction goes on past a command that fails: the letter must not go where the entry cannot come.
+	if kind, err := c.Do(ctx, c.B().Type().Key(to).Build()).ToString(); err != nil || kind != "stream" && kind != "none" {
+		if err == nil {
+			err = fmt.Errorf("%s: %w", to, ErrNotStream)
+		}
+		return "", errors.Join(err, c.Do(ctx, c.B().Unwatch().Build()).Error())
+	}
 	add := c.B().Xadd().Key(to).Id("*").FieldValue()
 	for _, f := range fields {
 		add = add.FieldValue(f.Name, f.Value)
