@@ -197,73 +197,16 @@ func TestEveryone(t *testing.T) {
 		says("2 h")
 		page.Type("j")
 		page.Until(`getComputedStyle(` + row(1) + `.querySelector(".exact")).opacity === "1"`)
+		page.Do(`document.activeElement.blur()`)
+		page.Until(`getComputedStyle(` + row(1) + `.querySelector(".exact")).opacity === "0"`)
+		page.Hover("#" + evt(1) + " .when")
+		page.Until(`getComputedStyle(` + row(1) + `.querySelector(".exact")).opacity === "1"`)
+		if got := browsertest.Eval[string](page, row(1)+`.querySelector("time").dateTime`); got != "2026-01-02T03:04:05.000Z" {
+			t.Errorf("for programs it is %q", got)
+		}
 		exact := browsertest.Eval[string](page, row(1)+`.querySelector(".exact").textContent`)
 		if !strings.Contains(exact, "05") || !strings.Contains(exact, "UTC") && !strings.Contains(exact, "GMT") {
 			t.Errorf("exactly it is %q", exact)
 		}
-	})
-}
-
-// heldFrames lets the test say when the page may draw, and counts the messages of its sockets.
-const heldFrames = `
-window.frames_ = [];
-window.got = 0;
-window.WebSocket = class extends WebSocket {
-	constructor(...args) { super(...args); this.addEventListener("message", () => window.got++); }
-};
-window.hold = () => { window.requestAnimationFrame = (work) => frames_.push(work); };
-window.batches = 0;
-window.watch = () => new MutationObserver(() => window.batches++).observe(document.getElementById("feed"), { childList: true });
-`
-
-func TestFast(t *testing.T) {
-	t.Parallel()
-	browsertest.Browser(t)
-
-	t.Run("AGameOfTenThousandLinesOpensWithAHundredAndNoRequest", func(t *testing.T) {
-		t.Parallel()
-		s := newSite(t)
-		page := browsertest.Tab(t)
-		page.Open(s.URL + "/acme/g1")
-		k := s.socket()
-		k.sub("g1")
-		page.Do(`window.start = performance.now(); new MutationObserver(() => { window.took ??= performance.now() - start }).observe(document.getElementById("feed"), { childList: true })`)
-		k.send(with(snap("g1", 10_000, true, down(10_000, 9_901)...), "game", with(header("g1", 10_000), "counts", object{"lines": 10_000, "players": 300})))
-		page.Until(`document.querySelectorAll("#feed > article").length === 100 && document.querySelector("[data-fact=lines] dd").textContent === "10,000"`)
-		beat(page)
-		if asked := s.requests(0); len(asked) > 0 {
-			t.Errorf("it asked for %q", asked)
-		}
-		t.Logf("from the snapshot to its rows: %.0f ms", browsertest.Eval[float64](page, "took"))
-	})
-
-	t.Run("WhatComesBetweenTwoFramesIsDrawnOnce", func(t *testing.T) {
-		t.Parallel()
-		s := newSite(t)
-		page := browsertest.Tab(t)
-		s.silent.Store(true)
-		page.Before(heldFrames)
-		page.Open(s.URL + "/acme/g1")
-		k := s.socket()
-		k.sub("g1")
-		k.send(snap("g1", 100, false, down(100, 1)...))
-		page.Until(row(100))
-		page.Do(`hold(); watch()`) // as a hidden tab's browser holds them
-		for n := 101; n <= 500; n += 2 {
-			k.send(live("g1", n-1, n+1, line(n, n), line(n+1, n+1)))
-		}
-		page.Until(`got === 201`)
-		if browsertest.Eval[bool](page, `batches > 0`) {
-			t.Error("rows were made before the frame")
-		}
-		page.Do(`window.start = performance.now(); for (const work of frames_.splice(0)) work(); window.took = performance.now() - start; await 0`)
-		page.Until(row(500))
-		if n := browsertest.Eval[int](page, `batches`); n != 1 {
-			t.Errorf("the rows were changed %d times, want once", n)
-		}
-		if n := browsertest.Eval[int](page, `document.querySelectorAll("#feed > article").length`); n > 500 {
-			t.Errorf("%d rows", n)
-		}
-		t.Logf("400 lines in one frame: %.0f ms", browsertest.Eval[float64](page, "took"))
 	})
 }

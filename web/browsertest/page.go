@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -9,7 +10,9 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 )
 
@@ -110,6 +113,36 @@ func (p *Page) Prefers(feature, value string) {
 	p.call("prefer "+value, func(ctx context.Context, t *chromedp.Target) error {
 		features := []*emulation.MediaFeature{{Name: "prefers-" + feature, Value: value}}
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
+		return err
+	})
+}
+
+// Worked is how long the page's main thread has run, pauses and other processes' turns left out. It begins to count with
+// the first call.
+func (p *Page) Worked() time.Duration {
+	p.t.Helper()
+	var worked float64
+	p.call("read what the page worked", func(ctx context.Context, t *chromedp.Target) error {
+		if _, err := cdp.Call(ctx, t, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
+			return err
+		}
+		got, err := cdp.Call(ctx, t, performance.GetMetrics, cdp.Empty{})
+		for _, metric := range got.Metrics {
+			if metric.Name == "TaskDuration" {
+				worked = metric.Value
+			}
+		}
+		return err
+	})
+	return time.Duration(worked * float64(time.Second))
+}
+
+// Hover moves the pointer onto the middle of the element that a selector names.
+func (p *Page) Hover(selector string) {
+	p.t.Helper()
+	at := Eval[[2]float64](p, `(({ left, right, top, bottom }) => [(left + right) / 2, (top + bottom) / 2])(document.querySelector(`+strconv.Quote(selector)+`).getBoundingClientRect())`)
+	p.call("hover over "+selector, func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: at[0], Y: at[1]})
 		return err
 	})
 }
