@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/valkey-io/valkey-go"
+
 	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/internal/servers/serverstest"
 	"github.com/codemojex/feedrenderer/web/browsertest"
@@ -101,6 +103,54 @@ func TestAnXADDIsARowOfThePage(t *testing.T) {
 			t.Errorf("%d rows", n)
 		}
 	})
+}
+
+// TestAGameOfTenThousandLinesOpensLikeASmallOne compares the two in the same minute, whatever else the machine does.
+func TestAGameOfTenThousandLinesOpensLikeASmallOne(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t, serverstest.OwnValkey(t).URL)
+	serving := s.serve("render,web", "--tenants", "acme").ready()
+	sizes := map[string]int{"small": 100, "large": 10_000}
+	for game, size := range sizes {
+		stream := "emq:{acme}:stream:" + game
+		s.xadd(stream, "kind", "opened", "mode", "classic")
+		for done := 1; done < size; {
+			var batch []valkey.Completed
+			for ; done < size && len(batch) < 500; done++ {
+				batch = append(batch, s.client.B().Arbitrary("XADD").Keys(stream).Args("*", "kind", "scored", "player", fmt.Sprintf("p%d", done%300), "pct", fmt.Sprint(done%100)).Build())
+			}
+			for _, reply := range s.client.DoMulti(t.Context(), batch...) {
+				if err := reply.Error(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	reader := s.reader()
+	for game, size := range sizes {
+		until(t, "all lines of "+game+" are there", func() bool {
+			head, err := reader.Game(t.Context(), feed.GameKey{Tenant: "acme", Game: feed.GameID(game)})
+			return err == nil && head.Counts.Lines == int64(size)
+		})
+	}
+	page := browsertest.Tab(t)
+	page.Before(`addEventListener("DOMContentLoaded", () => {
+		const feed = document.getElementById("feed");
+		new MutationObserver(() => feed.querySelector("article[tabindex]") && (window.opened ??= performance.now())).observe(feed, { childList: true });
+	})`)
+	took := map[string][]time.Duration{}
+	for range 5 {
+		for game := range sizes {
+			page.Open("http://" + serving.public + "/acme/" + game)
+			page.Until(`document.querySelectorAll("#feed > article").length === 100 && document.getElementById("status").dataset.status === "live" && window.opened`)
+			took[game] = append(took[game], time.Duration(browsertest.Eval[float64](page, "opened")*float64(time.Millisecond)))
+		}
+	}
+	small, large := median(took["small"]), median(took["large"])
+	t.Logf("from the address to live rows: %v of 10000 lines, %v of 100 (ratio %.1f)", large.Round(time.Millisecond), small.Round(time.Millisecond), large.Seconds()/small.Seconds())
+	if large > 2*small+time.Second/2 {
+		t.Errorf("large ones open slowly: %v, small ones %v", took["large"], took["small"])
+	}
 }
 
 // TestThePagesOfAPrivateTenantAreOpenedByTokensAlone goes the whole way in a real browser.
