@@ -76,8 +76,11 @@ const (
 )
 
 // due is when the header may be read again.
-func (h *header) due(times Times) time.Time {
-	return h.at.Add(max(times.Header, min(h.cost*headerCost, maxHeaderPause)))
+func (h *header) due(times Times) time.Time { return dueAgain(h.at, h.cost, times) }
+
+// dueAgain is when something that was read at a time, and took so long to read, may be read again.
+func dueAgain(at time.Time, cost time.Duration, times Times) time.Time {
+	return at.Add(max(times.Header, min(cost*headerCost, maxHeaderPause)))
 }
 
 // fresh reports whether the header is of the present version, or not old enough to be read anew.

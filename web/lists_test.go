@@ -8,14 +8,16 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/feed/timeline"
 )
 
-// heldGames answers when it is let go.
+// heldGames answers when it is let go, and after what an answer costs.
 type heldGames struct {
 	games
+	cost  time.Duration
 	let   chan struct{}
 	asked atomic.Int64
 }
@@ -23,6 +25,7 @@ type heldGames struct {
 func (h *heldGames) Games(context.Context, feed.TenantID, timeline.GamesQuery) ([]feed.Game, error) {
 	h.asked.Add(1)
 	<-h.let
+	<-time.After(h.cost)
 	return []feed.Game{{Game: "g1"}}, nil
 }
 
@@ -54,7 +57,7 @@ func TestManyWhoAskForTheSameGamesAtOnceCostOneQuery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		table := &heldGames{let: make(chan struct{})}
-		l := &lists{table: table}
+		l := newLists(table, Times{Header: time.Second})
 		var asking sync.WaitGroup
 		ask := func(ctx context.Context, tenant feed.TenantID, want error) {
 			asking.Go(func() {
@@ -79,4 +82,50 @@ func TestManyWhoAskForTheSameGamesAtOnceCostOneQuery(t *testing.T) {
 			t.Errorf("%d queries of two tenants", n)
 		}
 	})
+}
+
+func TestAListOfGamesIsGoodForAsLongAsAHeader(t *testing.T) {
+	t.Parallel()
+	for cost, good := range map[time.Duration]time.Duration{0: time.Second, 200 * time.Millisecond: 4 * time.Second, time.Minute: maxHeaderPause} {
+		synctest.Test(t, func(t *testing.T) {
+			table := &heldGames{let: make(chan struct{}), cost: min(cost, readTime)}
+			close(table.let)
+			l := newLists(table, Times{Header: time.Second})
+			ask := func(n int64) {
+				t.Helper()
+				if list, err := l.of(t.Context(), "acme", timeline.GamesQuery{Limit: 100}); err != nil || len(list) != 1 {
+					t.Errorf("got %v, %v", list, err)
+				}
+				if asked := table.asked.Load(); asked != n {
+					t.Errorf("one that takes %v: %d queries, want %d", cost, asked, n)
+				}
+			}
+			begun := time.Now()
+			ask(1)
+			ask(1)
+			<-time.After(time.Until(begun.Add(good - 1)))
+			ask(1)
+			<-time.After(1)
+			ask(2)
+		})
+	}
+}
+
+func TestWhatIsHeldOfListsIsBounded(t *testing.T) {
+	t.Parallel()
+	l := newLists(nil, Times{})
+	for n := range 3 * listedGames {
+		l.hold(text(n), list{games: make([]feed.Game, n%3)})
+		l.hold(text(n), list{games: make([]feed.Game, n%3)})
+		if n%997 != 0 {
+			continue
+		}
+		held := 0
+		for _, each := range l.held {
+			held += len(each.games) + 1
+		}
+		if held != l.games || held > listedGames {
+			t.Fatalf("%d are held and %d counted of at most %d", held, l.games, listedGames)
+		}
+	}
 }

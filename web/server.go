@@ -176,7 +176,7 @@ func New(config Config) (*Server, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("web: %w", err)
 	}
-	s.lists = &lists{table: config.Timeline}
+	s.lists = newLists(config.Timeline, config.Times)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.leaving, s.leave = context.WithCancel(s.ctx)
 	s.tenants = newBelieved(config.Times.Tenant, config.Tenants.Lookup)
