@@ -14,6 +14,7 @@ import (
 	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/internal/servers/serverstest"
 	"github.com/codemojex/feedrenderer/web"
+	"github.com/codemojex/feedrenderer/web/browsertest"
 )
 
 // dead lists the dead letters of a game.
@@ -104,9 +105,17 @@ func TestAPoisonEntryBecomesALineInItsPlaceOnceItsKindIsMendedAndItIsRetried(t *
 	if status, body := operate(t, http.MethodGet, url+"?limit=3&kind=cheered", key); status != http.StatusOK || strings.Count(body, `"evt"`) != 3 || !strings.Contains(body, `"next"`) {
 		t.Errorf("%d %s", status, body)
 	}
-	if status, body := operate(t, http.MethodPost, url+"/"+letters[0].ID+"/retry", key); status != http.StatusAccepted {
-		t.Fatalf("%d %s", status, body)
-	}
+	watcher := browsertest.Tab(t)
+	watcher.Open("http://" + site.public + "/" + string(tenant) + "/g1")
+	watcher.Until(`document.querySelectorAll("article").length === 96 && document.querySelector("#status").dataset.status === "live"`)
+	page := operators(t, site, tenant, key)
+	page.Until(`document.querySelectorAll(".letter").length === 4 && document.querySelector(".letter-reason").textContent.includes("target")`)
+	row := fmt.Sprintf(`document.getElementById("letter-g1-%s")`, letters[0].ID)
+	page.Until(row + `.textContent.includes("retried once") && ` + row + `.querySelector("dl").textContent.includes("p10")`)
+	page.Do(row + `.querySelector("[data-act=retry]").click()`)
+	untilRow(watcher, ids[10], "p10 cheers", "live")
+	watcher.Until(fmt.Sprintf(`document.getElementById(%q).previousElementSibling.id === %q && document.getElementById(%[1]q).nextElementSibling.id === %[3]q`, ids[10], ids[11], ids[9]))
+	page.Until(row + ` === null && document.querySelectorAll(".letter").length === 3`)
 	if status, _ := operate(t, http.MethodPost, url+"/"+letters[0].ID+"/retry", key); status != http.StatusNotFound {
 		t.Errorf("once more: %d", status)
 	}

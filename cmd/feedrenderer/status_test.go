@@ -14,6 +14,7 @@ import (
 	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/internal/servers/serverstest"
 	"github.com/codemojex/feedrenderer/web"
+	"github.com/codemojex/feedrenderer/web/browsertest"
 )
 
 // operate makes a request with a key, and gives the status and the body of its answer, 0 where there is none.
@@ -37,6 +38,17 @@ func operate(t *testing.T, method, url, key string) (int, string) {
 		t.Fatal(err)
 	}
 	return answer.StatusCode, string(body)
+}
+
+// operators opens the page of a tenant's operators, with a key that is typed in.
+func operators(t *testing.T, site *program, tenant feed.TenantID, key string) *browsertest.Page {
+	t.Helper()
+	page := browsertest.Tab(t)
+	page.Open("http://" + site.public + "/" + string(tenant) + "/-/operate")
+	page.Until(`!document.querySelector("#gate").hidden && document.activeElement.id === "key"`)
+	page.Type(key + "\r")
+	page.Until(`!document.querySelector("#figures").hidden && document.querySelector("#status").dataset.status === "live"`)
+	return page
 }
 
 // orphans leaves n entries of three weeks ago with a group, read under names that nobody holds.
@@ -108,10 +120,18 @@ func TestOrphansAreSeenThoughNoRendererRunsAndGoneSoonAfterOneDoes(t *testing.T)
 		}
 	}
 
+	page := operators(t, site, tenant, key)
+	page.Until(`document.querySelector("#oldest").textContent.startsWith("21 d ") && document.querySelector("#state").textContent === "No renderer runs, and events wait."`)
+	page.Until(`document.querySelector("#tiles [data-name=Pending] .tile-figure").textContent === "952" && document.querySelectorAll("#replicas tbody tr").length === 17`)
+	page.Until(`document.querySelector("#reasons").textContent.includes("952 pending") && document.querySelector("#plot-oldest svg").getAttribute("aria-label").includes("21 d")`)
+
 	begun := time.Now()
 	s.serve("render", "--tenants", string(tenant), "--min-idle", "3s").ready()
 	until(t, "nothing is pending", func() bool { return sees(s.run("status", string(tenant), "--json")).Pending == 0 })
 	t.Logf("gone %v after the start of a renderer", time.Since(begun).Round(time.Millisecond))
+	page.Until(`document.querySelector("#oldest").textContent === "0 s" && document.querySelector("#state").textContent === "Nothing waits."`)
+	page.Until(`document.querySelector("#tiles [data-name=Replicas] .tile-figure").textContent === "1" && document.querySelector("#replicas tbody tr td").textContent === "alive"`)
+	t.Logf("and from the page after %v", time.Since(begun).Round(time.Millisecond))
 	if n := len(lines(t, s.reader(), game)); n != 952 {
 		t.Errorf("%d lines of 952", n)
 	}
