@@ -19,8 +19,9 @@ const (
 
 // readBody reads the whole body of a request, at most so many bytes and not for ever.
 func readBody(c echo.Context, most int64) ([]byte, error) {
-	// A writer that cannot have a deadline is a recorder, which needs none.
-	_ = http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Now().Add(bodyTime))
+	if err := http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Now().Add(bodyTime)); err != nil {
+		return nil, fmt.Errorf("bound the time of a body: %w", err)
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, most))
 	var large *http.MaxBytesError
 	switch {

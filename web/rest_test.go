@@ -56,6 +56,17 @@ func TestREST(t *testing.T) {
 		}
 	})
 
+	t.Run("ANameThatIsEncodedWithoutNeedIsTheSameName", func(t *testing.T) {
+		for path, want := range map[string]int{
+			"/v1/tenants/acme/games/%671/board": 200, "/v1/tenants/%61cme/games/g%31": 200, game + "/lines/%45" + evt(1).String()[1:]: 200, "/acme/%671": 200,
+			"/v1/tenants/acme/games/g1%2fboard": 404, "/v1/tenants/acme/games/%2567%31": 404, "/acme%2Fg1": 404, "/v1/tenants/acme/games/g1%00": 404,
+		} {
+			if answer, body := s.get(t, path); answer.StatusCode != want {
+				t.Errorf("%s: got %d %s, want %d", path, answer.StatusCode, body, want)
+			}
+		}
+	})
+
 	t.Run("ABadParameterIsNamedWithWhatIsAllowed", func(t *testing.T) {
 		for path, want := range map[string]string{
 			game + "/timeline?before=%zz":                                              `query: invalid URL escape \"%zz\"`,

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -101,7 +102,7 @@ func (s *Server) handler(list []route) http.Handler {
 	e.HTTPErrorHandler = s.answerError
 	e.IPExtractor = s.peerAddress()
 	e.Logger.SetLevel(glog.OFF) // what is worth a word goes through slog
-	e.Use(s.observe, headers, bounded, middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: s.panicked}))
+	e.Use(s.observe, headers, bounded, decoded, middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: s.panicked}))
 	if len(s.config.Origins) > 0 {
 		e.Use(middleware.CORSWithConfig(s.cors()))
 	}
@@ -113,6 +114,26 @@ func (s *Server) handler(list []route) http.Handler {
 		}
 	}
 	return e
+}
+
+// decoded reads names in paths that are percent-encoded without need, as some clients send them. The route was found by
+// the path as it came, so an encoded slash parts nothing.
+func decoded(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Request().URL.RawPath == "" { // the router had the decoded path
+			return next(c)
+		}
+		values := c.ParamValues()
+		for i, value := range values {
+			name, err := url.PathUnescape(value)
+			if err != nil {
+				return errNoSuch
+			}
+			values[i] = name
+		}
+		c.SetParamValues(values...)
+		return next(c)
+	}
 }
 
 // policy forbids whatever the pages do not need, inline scripts and styles above all.
