@@ -112,7 +112,7 @@ func (g *gameRow) view() feed.Game {
 	if ms, err := strconv.ParseInt(g.endsAt, 10, 64); err == nil {
 		v.EndsAt = instant(time.UnixMilli(ms))
 	}
-	if g.startedBy != nil && *g.startedBy >= 0 {
+	if g.startedBy != nil {
 		v.StartedAt = instant(feed.ID(*g.startedBy).Time())
 	}
 	if v.Status.Final() {

@@ -34,12 +34,9 @@ func (w *Writer) Expired(ctx context.Context, tenant feed.TenantID, before time.
 
 // Floor and epoch in one step under the game's lock, which is the only one that is taken. Deletes come after it is
 // committed, of rows that no writer touches any more: neither can wait for the other in a circle.
-//
-// Of a game that is not known to have begun, an event above the floor may be the first to say so, and one below it has
-// no say: it began, nobody knows when (-1).
 const expireSQL = `
 with raised as (
-  update games as g set floor = $3, seed = right(gen_random_uuid()::text, 12), emptying = true, started_by = coalesce(started_by, -1)
+  update games as g set floor = $3, seed = right(gen_random_uuid()::text, 12), emptying = true
   where g.tenant = $1 and g.game = $2 and g.status in ('settled', 'voided') and g.status_by <= $3 and g.floor < $3
     and (select true from lines as l where l.tenant = $1 and l.game = $2 and l.evt > g.floor and l.evt <= $3 limit 1)
   returning seed, ver, released, mode

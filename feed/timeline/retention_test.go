@@ -105,7 +105,11 @@ func TestRetention(t *testing.T) {
 			if game.Released || game.Mode != feed.ModeUnknown || game.Pool != "" || game.StartedAt != nil {
 				t.Errorf("got %+v", game)
 			}
-			expect(t, s.texts(t, g.key()))
+			s.apply(t, g.opened(at(8), feed.ModeBlind), g.retracts(at(9), at(8), "a mistake"), g.revealed(at(4), "code"))
+			if game := s.game(t, g.key()); game.Released || game.Mode != feed.ModeBlind || game.StartedAt != nil || game.Counts.Lines != 0 {
+				t.Errorf("opened anew: %+v", game)
+			}
+			expect(t, s.texts(t, g.key()), "retracted: a mistake")
 		},
 		"AnAmendmentOfAnExpiredLineIsIgnored": func(t *testing.T, g line) {
 			s.apply(t, g.ended()...)
