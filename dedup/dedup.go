@@ -44,21 +44,19 @@ type Row[K comparable, A, B any] struct {
 	Second Register[B]
 }
 
-// Collapse makes one row for each key of a batch, in the order in which the keys first come: a statement that upserts
-// refuses a batch with the same key twice. Write gives what the i-th of n writes says.
+// Collapse makes one row for each key of a batch: a statement that upserts refuses a batch with the same key twice. Write
+// gives what the i-th of n writes says; writes to one key follow each other, in any order.
 func Collapse[K comparable, A, B any](n int, write func(i int) Row[K, A, B]) []Row[K, A, B] {
 	rows := make([]Row[K, A, B], 0, n)
-	at := make(map[K]int, n)
 	for i := range n {
 		row := write(i)
-		j, seen := at[row.Key]
-		if !seen {
-			at[row.Key] = len(rows)
+		if len(rows) == 0 || rows[len(rows)-1].Key != row.Key {
 			rows = append(rows, row)
 			continue
 		}
-		rows[j].First.Merge(row.First)
-		rows[j].Second.Merge(row.Second)
+		last := &rows[len(rows)-1]
+		last.First.Merge(row.First)
+		last.Second.Merge(row.Second)
 	}
 	return rows
 }

@@ -112,7 +112,13 @@ func appendTexts(b []byte, texts map[string]string) []byte {
 		return append(b, "null"...)
 	}
 	b = append(b, '{')
-	for i, name := range slices.Sorted(maps.Keys(texts)) {
+	var few [16]string // on the stack, where they fit
+	names := few[:0]
+	for name := range texts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for i, name := range names {
 		if i > 0 {
 			b = append(b, ',')
 		}

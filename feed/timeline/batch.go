@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/codemojex/feedrenderer/dedup"
 	"github.com/codemojex/feedrenderer/feed"
 )
@@ -44,14 +46,14 @@ type lineColumns struct {
 	actors        []string
 	points        []float64 // NaN for none
 	bases         []string
-	baseRaws      [][]byte
+	baseRaws      pgtype.FlatArray[[]byte] // as such it is encoded without reflection
 
 	// Likewise:
 	amendBys      []int64 // -1 where there is no amendment
 	amendVersions []int32
 	retracted     []bool
 	amendments    []string
-	amendRaws     [][]byte
+	amendRaws     pgtype.FlatArray[[]byte]
 }
 
 type lineKey struct {
@@ -98,10 +100,13 @@ func newBatch(lines []feed.Line, texts []encoded, inputs []int) *batch {
 	}
 	slices.SortFunc(b.keys, feed.GameKey.Compare)
 	b.addGames(headers)
-	b.rows = dedup.Collapse(len(writes), func(n int) row { return rowOf(&lines[writes[n]], &texts[writes[n]]) })
-	slices.SortFunc(b.rows, func(x, y row) int {
-		return cmp.Or(x.Key.game.Compare(y.Key.game), cmp.Compare(x.Key.evt, y.Key.evt))
+	slices.SortFunc(writes, func(x, y int) int {
+		if order := lines[x].Game.Compare(lines[y].Game); order != 0 {
+			return order
+		}
+		return cmp.Compare(lines[x].Evt, lines[y].Evt)
 	})
+	b.rows = dedup.Collapse(len(writes), func(n int) row { return rowOf(&lines[writes[n]], &texts[writes[n]]) })
 	b.addLines()
 	return b
 }
@@ -169,6 +174,12 @@ func (b *batch) addGames(headers map[feed.GameKey]*header) {
 }
 
 func (b *batch) addLines() {
+	n := len(b.rows)
+	b.lines = lineColumns{
+		no: make([]int32, 0, n), ordinals: make([]int64, 0, n), evts: make([]int64, 0, n), baseVersions: make([]int32, 0, n),
+		public: make([]bool, 0, n), modal: make([]bool, 0, n), actors: make([]string, 0, n), points: make([]float64, 0, n),
+		bases: make([]string, 0, n), baseRaws: make(pgtype.FlatArray[[]byte], 0, n),
+	}
 	l := &b.lines
 	b.first = make([]int, len(b.keys))
 	no := 0
