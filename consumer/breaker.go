@@ -12,6 +12,7 @@ type breaker struct {
 	mu sync.Mutex
 	// Guarded by mu:
 	open   bool
+	told   bool // it was logged that it is open
 	since  time.Time
 	reason string
 	owner  *partition // whose worker probes
@@ -74,20 +75,26 @@ func (b *breaker) trip(p *partition, err error) {
 	b.mu.Unlock()
 	if first {
 		p.s.c.count.breakerOpenings.Add(1)
-		p.s.log.Warn("handler's store unavailable, reading paused", "err", err)
+	}
+	if p.s.c.faults.warn("handler's store unavailable, reading paused", "", err) {
+		b.mu.Lock()
+		b.told = true
+		b.mu.Unlock()
 	}
 }
 
 // close ends the pause.
 func (b *breaker) close(s *session) {
 	b.mu.Lock()
-	was, since := b.open, b.since
-	b.open, b.owner, b.reason = false, nil, ""
+	was, told, since := b.open, b.told, b.since
+	b.open, b.told, b.owner, b.reason = false, false, nil, ""
 	b.mu.Unlock()
 	if !was {
 		return
 	}
-	s.log.Info("handler's store is back, reading resumed", "after", time.Since(since).Round(time.Millisecond))
+	if told { // a store that comes and goes is not worth two lines each time
+		s.log.Info("handler's store is back, reading resumed", "after", time.Since(since).Round(time.Millisecond))
+	}
 	s.wake()
 }
 

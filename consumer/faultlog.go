@@ -22,8 +22,9 @@ type fault struct {
 	repeated int
 }
 
-// warn logs err unless the same fault of the same stream was logged within the minute. stream may be "".
-func (f *faultLog) warn(msg, stream string, err error, attrs ...any) {
+// warn logs err unless the same fault of the same stream was logged within the minute, and says whether it did. stream may
+// be "".
+func (f *faultLog) warn(msg, stream string, err error, attrs ...any) bool {
 	f.mu.Lock()
 	if f.seen == nil {
 		f.seen = map[string]*fault{}
@@ -34,7 +35,7 @@ func (f *faultLog) warn(msg, stream string, err error, attrs ...any) {
 	if last != nil && now.Sub(last.at) < faultEvery {
 		last.repeated++
 		f.mu.Unlock()
-		return
+		return false
 	}
 	if last != nil && last.repeated > 0 {
 		attrs = append(attrs, "repeated", last.repeated)
@@ -45,6 +46,7 @@ func (f *faultLog) warn(msg, stream string, err error, attrs ...any) {
 		attrs = append([]any{"stream", stream}, attrs...)
 	}
 	f.log.Warn(msg, append(attrs, "err", err)...)
+	return true
 }
 
 // over forgets a fault, so that its next occurrence is news again, and says whether it was known.
