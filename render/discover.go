@@ -60,7 +60,7 @@ type Discovery struct {
 	strange map[string]int     // keys of another type, with the pass that saw them last
 	pass    int
 	checked time.Time // when joined games were last asked whether they are idle
-	blind   bool      // the last pass failed, and was logged
+	blind   recurring
 	seen    keyCounts // by this pass
 	trouble error     // that did not end this pass
 }
@@ -103,6 +103,7 @@ func NewDiscovery(cfg DiscoveryConfig) *Discovery {
 		tenants: make(map[feed.TenantID]bool),
 		found:   make(map[string]*stream),
 		strange: make(map[string]int),
+		blind:   recurring{log: cfg.Logger, bad: "looking for streams failed: those of new games are not read", good: "looking for streams works again"},
 	}
 }
 
@@ -145,19 +146,15 @@ func (d *Discovery) idle(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// report logs the first of several failures, and the end of them.
+// report counts failures and logs them.
 func (d *Discovery) report(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil: // being stopped
 	case err != nil:
 		d.metrics.failures.Inc()
-		if !d.blind {
-			d.cfg.Logger.Warn("looking for streams failed: those of new games are not read", "err", err)
-		}
-		d.blind = true
-	case d.blind:
-		d.blind = false
-		d.cfg.Logger.Info("looking for streams works again")
+		d.blind.failed(err)
+	default:
+		d.blind.over()
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/codemojex/feedrenderer/consumer"
@@ -41,7 +40,7 @@ type WorkerConfig struct {
 type Worker struct {
 	cfg     WorkerConfig
 	metrics workerMetrics
-	muted   atomic.Bool // the last ringing failed, and was logged
+	mute    recurring
 }
 
 // NewWorker returns a worker.
@@ -55,7 +54,10 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	if cfg.RingTimeout == 0 {
 		cfg.RingTimeout = 2 * time.Second
 	}
-	return &Worker{cfg: cfg, metrics: newWorkerMetrics()}
+	return &Worker{
+		cfg: cfg, metrics: newWorkerMetrics(),
+		mute: recurring{log: cfg.Logger, bad: "the doorbell does not ring: watchers see lines a second late", good: "the doorbell rings again"},
+	}
 }
 
 // Step takes one batch from entry to rung change and says what to acknowledge: last of all, so a crash anywhere in
@@ -126,11 +128,11 @@ func (w *Worker) apply(ctx context.Context, lines []feed.Line) (timeline.Applied
 	return applied, consumer.Retry(0, err)
 }
 
-// ring tells watchers what was committed. A failure is counted, logged when it begins and when it ends, and changes no
-// verdict: the lines are committed, and every hub finds what it missed in its sweep, a second later. A retry would
-// count against entries that have nothing wrong with them, until they were dead letters beside their own lines; and
-// "unavailable" would stop the rendering of a store that is up. Where the server of the doorbell is gone, so is that
-// of the streams: the acknowledgement fails as well, and the redelivery rings.
+// ring tells watchers what was committed. A failure is counted, logged and changes no verdict: the lines are
+// committed, and every hub finds what it missed in its sweep, a second later. A retry would count against entries that
+// have nothing wrong with them, until they were dead letters beside their own lines; and "unavailable" would stop the
+// rendering of a store that is up. Where the server of the doorbell is gone, so is that of the streams: the
+// acknowledgement fails as well, and the redelivery rings.
 func (w *Worker) ring(ctx context.Context, changes []feed.Change) {
 	if len(changes) == 0 {
 		return
@@ -138,16 +140,12 @@ func (w *Worker) ring(ctx context.Context, changes []feed.Change) {
 	// What is committed is told, even while we are being stopped.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.RingTimeout)
 	defer cancel()
-	err := w.cfg.Doorbell.Publish(ctx, changes)
-	switch {
-	case err != nil:
+	if err := w.cfg.Doorbell.Publish(ctx, changes); err != nil {
 		w.metrics.unrung.Inc()
-		if !w.muted.Swap(true) {
-			w.cfg.Logger.Warn("the doorbell does not ring: watchers see lines a second late", "err", err)
-		}
-	case w.muted.Swap(false):
-		w.cfg.Logger.Info("the doorbell rings again")
+		w.mute.failed(err)
+		return
 	}
+	w.mute.over()
 }
 
 // settle says what becomes of the entries whose lines went to the timeline: the verdict, but for those rejected.

@@ -215,7 +215,7 @@ func TestStep(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			})
-			w.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			w.mute.log = slog.New(slog.NewTextHandler(&log, nil))
 			for range 3 {
 				if diff := cmp.Diff([]string{"ack"}, said(w.Step(t.Context(), []consumer.Message{message(0)}))); diff != "" {
 					t.Error(diff)
