@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -80,7 +81,7 @@ func (s *Server) answerError(err error, c echo.Context) {
 	case p.Status == http.StatusServiceUnavailable:
 		s.faults.warn("requests find no store", "route", c.Path(), "err", err)
 	case p.Status >= 500:
-		s.log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "status", p.Status, "err", err)
+		s.faults.say(slog.LevelError, "request failed", "method", c.Request().Method, "route", c.Path(), "status", p.Status, "err", err)
 	}
 	h := c.Response().Header()
 	h.Del("ETag")
@@ -111,9 +112,9 @@ func (s *Server) writeProblem(c echo.Context, p problem) error {
 	return c.Blob(p.Status, "application/problem+json", body)
 }
 
-// panicked logs what a handler died of, once, with its stack.
+// panicked logs what a handler died of, with its stack.
 func (s *Server) panicked(c echo.Context, err error, stack []byte) error {
-	s.log.Error("handler panicked", "route", c.Path(), "err", err, "stack", string(stack))
+	s.faults.say(slog.LevelError, "handler panicked", "route", c.Path(), "err", err, "stack", string(stack))
 	return err
 }
 

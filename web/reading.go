@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -179,7 +180,7 @@ func (h *hub) refused(since feed.Cursor, mark int64) {
 		h.startOver(since, mark, resetCursor)
 		return
 	}
-	h.log.Info("game began a new epoch", "tenant", h.key.Tenant, "game", h.key.Game, "watchers", h.watchers())
+	h.faults.say(slog.LevelInfo, "game began a new epoch", "tenant", h.key.Tenant, "game", h.key.Game, "watchers", h.watchers())
 	old := h.recent.epoch
 	h.recent, h.window, h.header, h.snapped, h.doubt, h.target = recent{}, nil, header{}, snapped{}, false, 0
 	for s := range h.live {
