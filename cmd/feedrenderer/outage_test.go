@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -108,7 +109,7 @@ func TestAnOutageOfPostgresCostsNoLineAndNoAttempt(t *testing.T) {
 		t.Fatal(err)
 	}
 	const tenant = feed.TenantID("pgdown")
-	p := s.serve("render,web", "--tenants", string(tenant), "--min-idle", "1s", "--max-attempts", "2").ready()
+	p := s.serve("render,web", "--tenants", string(tenant), "--min-idle", "1s", "--max-attempts", "2", "--log-format", "json").ready()
 	game := feed.GameKey{Tenant: tenant, Game: "g1"}
 	s.notices(game, "before", 100)
 	w := follow(t, p, game)
@@ -123,7 +124,7 @@ func TestAnOutageOfPostgresCostsNoLineAndNoAttempt(t *testing.T) {
 		return status == http.StatusServiceUnavailable && said.Checks["postgres"] != "ok"
 	})
 	down := time.Now()
-	until(t, "it was away far longer than two attempts would last", func() bool { return time.Since(down) > 6*time.Second })
+	until(t, "it was away far longer than two attempts would last", func() bool { return time.Since(down) > outageTime })
 	pending, err := s.client.Do(t.Context(), s.client.B().Xpending().Key(game.Stream()).Group("feedrenderer").Start("-").End("+").Count(1000).Build()).ToArray()
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +156,56 @@ func TestAnOutageOfPostgresCostsNoLineAndNoAttempt(t *testing.T) {
 		t.Errorf("%d dead letters, %v", n, err)
 	}
 	p.ready()
+	p.saidLittle()
+}
+
+// saidLittle checks that a process logs one JSON object a line, and that an outage has made it say fewer than twenty.
+func (p *program) saidLittle() {
+	p.t.Helper()
+	said := strings.TrimSpace(p.stderr.String())
+	lines := strings.Split(said, "\n")
+	if len(lines) >= 20 {
+		p.t.Errorf("%d log lines:\n%s", len(lines), said)
+	}
+	for _, line := range lines {
+		var fact struct {
+			Time       time.Time
+			Level, Msg string
+		}
+		if err := json.Unmarshal([]byte(line), &fact); err != nil || fact.Time.IsZero() || fact.Level == "" || fact.Msg == "" {
+			p.t.Errorf("no fact in JSON, %v: %s", err, line)
+		}
+	}
+}
+
+// An outage of the streams is told as shortly: the renderer and the web process each lose their server at once.
+func TestAnOutageOfValkeyIsToldInAFewLines(t *testing.T) {
+	t.Parallel()
+	valkey := serverstest.OwnValkey(t)
+	s := newSystem(t, valkey.URL)
+	game := feed.GameKey{Tenant: "acme", Game: "g1"}
+	processes := []*program{s.serve("render", "--tenants", "acme", "--log-format", "json").ready(), s.serve("web", "--tenants", "acme", "--log-format", "json").ready()}
+	s.notices(game, "before", 1)
+	w := follow(t, processes[1], game)
+	w.sees(t, "before0")
+	if err := valkey.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	down := time.Now()
+	until(t, "it was away for long", func() bool {
+		for _, p := range processes {
+			p.readyz() // and asked, as a load balancer does
+		}
+		return time.Since(down) > outageTime
+	})
+	if err := valkey.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.notices(game, "after", 1)
+	w.sees(t, "after0")
+	for _, p := range processes {
+		p.ready().saidLittle()
+	}
 }
 
 func TestAKeyThatIsNoStreamIsNamedAndHoldsUpNoOther(t *testing.T) {
