@@ -95,7 +95,7 @@ func TestEveryone(t *testing.T) {
 		t.Parallel()
 		_, page, k := open(t)
 		var lines []object
-		for i, name := range []string{"قط_فضائي", strings.Repeat("👩‍👩‍👧‍👦", 60), strings.Repeat("W", 200), strings.Repeat("ا", 150), "a\u202eb"} {
+		for i, name := range []string{"قط_فضائي", strings.Repeat("👩‍👩‍👧‍👦", 60), strings.Repeat("W", 200), strings.Repeat("ا", 150), "a\u202eb", strings.Repeat("9", 200)} {
 			lines = append(lines, with(line(50-i, 50-i), "actor", name, "text", name+" scored 100 %"))
 		}
 		head := with(header("g1", 50), "title", strings.Repeat("Ü", 120), "pool", strings.Repeat("9", 60), "board", []object{{"player": strings.Repeat("W", 200), "score": 123456.5}})
@@ -104,10 +104,14 @@ func TestEveryone(t *testing.T) {
 		page.Do(`document.getElementById("search").click()`)
 		for _, width := range []int64{1280, 640, 320} { // 640 is 1280 at 200 %
 			page.Size(width, 700)
+			page.Until(`document.getElementById("announce").checkVisibility() && document.getElementById("title").offsetWidth > 60`)
 			got := browsertest.Eval[string](page, `[document.scrollingElement, ...document.querySelectorAll(".body, .text, .top, .find, .board, .name, .facts")].filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.id || each.className || each.tagName).join(" ")`)
 			if got != "" {
 				t.Errorf("at %d px too wide: %s", width, got)
 			}
+		}
+		if got := browsertest.Eval[string](page, `[...document.querySelector(".board-leader").childNodes].map((node) => node.nodeName).join()`); got != "BDI,#text" {
+			t.Errorf("the leader's name stands in %s", got)
 		}
 		if got := browsertest.Eval[string](page, row(50)+`.querySelector(".text bdi").textContent`); got != "قط_فضائي" {
 			t.Errorf("the name that stands isolated is %q", got)

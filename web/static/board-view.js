@@ -43,9 +43,16 @@ export class BoardView {
       this.#list.replaceChildren(...nodes);
       this.#climb(tops);
     }
-    setText(this.#leader, board.length > 0 ? `${board[0].player} · ${points(board[0].score)}` : note);
+    this.#lead(board[0], note);
     setText(this.#note, board.length === 0 ? note : counts?.players > board.length ? `The best ${board.length} of ${counts.players} players` : '');
     this.#root.toggleAttribute('data-empty', board.length === 0);
+  }
+
+  // The name stands isolated, so that a right-to-left one does not turn the score to its other side.
+  #lead(first, note) {
+    const text = first ? `${first.player} · ${points(first.score)}` : note;
+    if (this.#leader.textContent === text) return;
+    this.#leader.replaceChildren(...(first ? [el('bdi', {}, first.player), ` · ${points(first.score)}`] : [note]));
   }
 
   #tops() {

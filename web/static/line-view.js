@@ -51,7 +51,7 @@ function sentence({ text: whole, actor }) {
 }
 
 function figures(text) {
-  return text.split(/(?<![\p{L}\p{N}_-])(\d[\d.,:]*\d|\d)(?![\p{L}\p{N}_-])/u).map((part, i) => (i % 2 ? el('b', { class: 'figure' }, part) : part));
+  return text.split(/(?<![\p{L}\p{N}_-])((?:\d[\d.,:]{0,20}\d|\d)(?![\p{L}\p{N}_-])(?: ?%)?)/u).map((part, i) => (i % 2 ? el('b', { class: 'figure' }, part) : part));
 }
 
 function marks(line, late, revealed, before) {
