@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -159,12 +158,8 @@ const (
 )
 
 func newBar(out io.Writer) *bar {
-	b := &bar{out: out, begun: time.Now()}
-	if file, ok := out.(*os.File); ok {
-		info, err := file.Stat()
-		b.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	return b
+	_, terminal := rows(out)
+	return &bar{out: out, terminal: terminal, begun: time.Now()}
 }
 
 // show draws. That nobody can be shown is no reason to end the work.

@@ -24,6 +24,7 @@ type statusCommand struct {
 	Group         string `default:"feedrenderer" help:"Consumer group of the renderers."`
 	DegradedAfter string `default:"2m" help:"How long an event may wait, to be read or to be settled, before its stream is called degraded."`
 	JSON          bool   `help:"For programs: one JSON object, as GET /v1/tenants/{tenant}/streams answers it."`
+	Watch         bool   `help:"Look again every two seconds until it is stopped: in a terminal in place, elsewhere one look below the other."`
 
 	Of string `arg:"" optional:"" help:"TENANT or TENANT/GAME; by default all streams."`
 
@@ -50,19 +51,67 @@ func (c *statusCommand) run(ctx context.Context, p process) error {
 		return err
 	}
 	defer client.Close()
-	health, err := newGroup(client, c.Group, c.degradedAfter).look(ctx, c.of)
+	g := newGroup(client, c.Group, c.degradedAfter)
+	if c.Watch {
+		return c.follow(ctx, g, p)
+	}
+	return c.print(ctx, g, p.stdout)
+}
+
+// print looks once.
+func (c *statusCommand) print(ctx context.Context, g *group, out io.Writer) error {
+	health, err := g.look(ctx, c.of)
 	switch {
 	case err != nil:
 		return err
 	case len(health.Streams) == 0 && c.of.Game != "":
 		return fmt.Errorf("%s has no stream and no dead letters", c.of)
 	case c.JSON:
-		return printJSON(p.stdout, health)
+		return printJSON(out, health)
 	}
-	if err := printStreams(p.stdout, health); err != nil || c.of.Game == "" {
+	if err := printStreams(out, health); err != nil || c.of.Game == "" {
 		return err
 	}
-	return printNames(p.stdout, health.Streams[0].Consumers)
+	return printNames(out, health.Streams[0].Consumers)
+}
+
+// watchEvery is the time between two looks of status --watch.
+const watchEvery = 2 * time.Second
+
+// follow looks again and again until the context ends. A look that fails is shown as such, and the next one may not.
+func (c *statusCommand) follow(ctx context.Context, g *group, p process) error {
+	every := time.NewTicker(watchEvery)
+	defer every.Stop()
+	shown := &screen{out: p.stdout}
+	for {
+		var text strings.Builder
+		failed := c.print(ctx, g, &text)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := c.show(p, shown, text.String(), failed); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+	}
+}
+
+func (c *statusCommand) show(p process, on *screen, text string, failed error) error {
+	switch {
+	case c.JSON && failed != nil: // the output is for objects alone
+		p.log.Warn("not looked", "err", failed)
+		return nil
+	case c.JSON:
+		_, err := io.WriteString(p.stdout, text)
+		return err
+	case failed != nil:
+		text = short(fmt.Sprintf("%s: %v", feed.Instant(time.Now()), failed), 100) + "\n"
+	}
+	return on.show(text)
 }
 
 func printJSON(w io.Writer, what any) error {
@@ -83,16 +132,17 @@ func printStreams(w io.Writer, h web.GroupHealth) error {
 			troubles++
 		}
 	}
-	if _, err := fmt.Fprintf(w, "group %s at %s; streams: %d, in trouble: %d\n", h.Group, h.At, len(shown), troubles); err != nil {
-		return err
-	}
+	head := fmt.Sprintf("group %s at %s; streams: %d, in trouble: %d\n", h.Group, h.At, len(shown), troubles)
 	if h.Eviction != "" {
-		if _, err := fmt.Fprintf(w, "the server may evict streams: its maxmemory-policy is %s\n", h.Eviction); err != nil {
-			return err
+		head += fmt.Sprintf("the server may evict streams: its maxmemory-policy is %s\n", h.Eviction)
+	}
+	for _, r := range h.Replicas {
+		if r.StoreAway != nil {
+			head += fmt.Sprintf("%s cannot write lines since %s: its store is away\n", short(r.Name, 40), *r.StoreAway)
 		}
 	}
-	if len(shown) == 0 {
-		return nil
+	if _, err := io.WriteString(w, head); err != nil || len(shown) == 0 {
+		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	if _, err := fmt.Fprintln(table, "\nSTREAM\tSTATE\tPENDING\tOLDEST\tLAG\tUNREAD\tLOST\tLETTERS\tALIVE\tDEAD"); err != nil {
