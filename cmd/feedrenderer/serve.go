@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"net/netip"
+	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -104,7 +106,15 @@ func (c *serveCommand) check(f *faults) {
 	}
 }
 
+// renderGC is the growth of the heap, in percent, after which a process that only renders collects garbage. It holds next
+// to nothing between two batches, so that the default of 100 has it collect again and again for a few megabytes. The
+// variable GOGC overrules it.
+const renderGC = 400
+
 func (c *serveCommand) run(ctx context.Context, p process) error {
+	if !c.settings.web && !slices.ContainsFunc(p.environ, func(v string) bool { return strings.HasPrefix(v, "GOGC=") }) {
+		debug.SetGCPercent(renderGC)
+	}
 	state := newState(c.settings.roles...)
 	private, err := listen(ctx, "private-listen", c.PrivateListen, state.handler(), p.log)
 	if err != nil {
