@@ -186,3 +186,29 @@ func TestState(t *testing.T) {
 		t.Errorf("%d gaps in all: the frames hardly suffer", asks)
 	}
 }
+
+// TestClient plays ten bad minutes of a network to the client as a whole, and then good ones: it ends with the table.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	page := browsertest.Tab(t)
+	page.Open(s.URL + "/static/icons.txt")
+	play, err := os.ReadFile("testdata/client.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connections, back, lines := 0, 0, 0
+	for seed := range 20 {
+		got := browsertest.Eval[struct {
+			Faults                   []string
+			Connections, Back, Lines int
+		}](page, fmt.Sprintf("(%s)(%d)", play, seed))
+		for _, fault := range got.Faults {
+			t.Errorf("seed %d: %s", seed, fault)
+		}
+		connections, back, lines = connections+got.Connections, back+got.Back, lines+got.Lines
+	}
+	if connections < 400 || back < 20 || lines < 1000 {
+		t.Errorf("%d connections, %d times back to the first way, %d lines in all: the network is hardly bad", connections, back, lines)
+	}
+}
