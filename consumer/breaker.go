@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// breaker is open while the handlers' store is down. One worker probes it, with the batch that found it down; the
+// breaker is open while the handlers' store is down. The worker that found it down probes it, a batch at a time; the
 // others, and all reading, wait. Its methods other than turn, owned and state wake partitions and must be called without
 // any partition's mutex.
 type breaker struct {

@@ -35,9 +35,13 @@ type Config struct {
 
 	Workers          int           // handlers at a time; a stream belongs to one of them for good. 1
 	BatchSize        int           // most entries a handler is given, and a read asks for of one stream. 500
-	MaxInFlight      int           // entries queued or in handlers, over all workers. 4 x BatchSize x Workers
+	MaxInFlight      int           // entries queued or in handlers, over all workers, and one for each of several shares. 4 x BatchSize x Workers
 	MaxInFlightBytes int           // likewise, in bytes of names and values. 64 MiB
 	Block            time.Duration // longest one blocking read; what a Join or Stop may have to wait for. 500 ms
+
+	// Share says which streams count as one where streams compete for a worker: see "Shares". Its answer for a stream must
+	// never change. Nil: what the stream's name has in braces, its hash tag in a cluster; a name without is alone.
+	Share func(stream string) string
 
 	// MinIdle is how long an entry must have been silent before another consumer takes it over. Leases are renewed each
 	// third of it, so it bounds how late a dead consumer's work resumes, not how long a handler may take. All
@@ -99,6 +103,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DeadLetterCap == 0 {
 		c.DeadLetterCap = 10_000
+	}
+	if c.Share == nil {
+		c.Share = tag
 	}
 	if c.DeadLetter == nil {
 		c.DeadLetter = func(stream string) string { return sibling(stream, ":dead") }

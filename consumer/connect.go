@@ -17,11 +17,13 @@ const commandConns = 4
 // clients are a consumer's connections. Both clients take a connection of their pool for each call and read the reply
 // on the caller's goroutine: no queue between, so a blocked read delays nobody and needs little memory.
 type clients struct {
+	wires  *wires
 	cmd    valkey.Client // everything that answers at once
 	listen valkey.Client // blocked reads, one connection each
 }
 
 func (c *clients) close() {
+	c.wires.until(context.Background())
 	if c.listen != nil {
 		c.listen.Close()
 	}
@@ -30,8 +32,10 @@ func (c *clients) close() {
 	}
 }
 
-// dial connects. Commands are never retried behind our back: a read whose reply was lost has entries of ours.
-func dial(opt valkey.ClientOption) (_ *clients, err error) {
+// dial connects, until ctx ends. Commands are never retried behind our back: a read whose reply was lost has entries of ours.
+func dial(ctx context.Context, opt valkey.ClientOption) (_ *clients, err error) {
+	c := &clients{wires: newWires(ctx)}
+	opt = c.wires.option(opt)
 	opt.DisableCache = true
 	opt.DisableRetry = true
 	opt.DisableAutoPipelining = true
@@ -54,7 +58,6 @@ func dial(opt valkey.ClientOption) (_ *clients, err error) {
 	listen.WriteBufferEachConn = 4 << 10
 	listen.BlockingPoolSize = 0
 
-	c := &clients{}
 	defer func() {
 		if err != nil {
 			c.close()
@@ -75,7 +78,7 @@ func dial(opt valkey.ClientOption) (_ *clients, err error) {
 func (c *Consumer) connect(ctx context.Context) (*clients, error) {
 	wait := backoff{base: 100 * time.Millisecond, cap: 2 * time.Second}
 	for {
-		conns, err := dial(c.cfg.Options)
+		conns, err := dial(ctx, c.cfg.Options)
 		if err == nil {
 			if err = c.greet(ctx, conns.cmd); err == nil {
 				return conns, nil

@@ -99,6 +99,7 @@ func (c *Consumer) run(ctx context.Context, stop <-chan context.Context) error {
 	defer conns.close()
 	scripts := newScripts()
 	for {
+		conns.wires.until(ctx)
 		lease, err := c.takeName(ctx, conns, scripts)
 		if err != nil {
 			return err
@@ -106,7 +107,7 @@ func (c *Consumer) run(ctx context.Context, stop <-chan context.Context) error {
 		s := newSession(c, conns, scripts, lease)
 		if err := s.checkStart(ctx); err != nil {
 			s.cancel(nil)
-			lease.drop(context.WithoutCancel(ctx), conns, scripts)
+			s.atLast(func(ctx context.Context) { lease.drop(ctx, conns, scripts) })
 			return err
 		}
 		c.mu.Lock()

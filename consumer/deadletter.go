@@ -83,8 +83,7 @@ func (p *partition) condemned(list []*entry) (rest []*entry) {
 		switch {
 		case e.msg.Attempts > last:
 			p.mu.Lock()
-			p.used[e.lane]++ // bury gives it back
-			p.bytes += e.size
+			p.occupy(e) // bury gives it back
 			p.mu.Unlock()
 			p.bury(burial{e: e, least: limit, reason: fmt.Sprintf(reasonUnhandled, e.msg.Attempts-1)})
 			continue

@@ -28,6 +28,13 @@
 // A stream belongs to one of Config.Workers for good, so its first deliveries are handled in stream order. An entry that
 // comes again may come after newer ones.
 //
+// # Shares
+//
+// Streams that belong together, to one customer, say, are a share: those with the same hash tag, or what Config.Share says.
+// Shares take turns: a batch holds something of each that has something, and one that was silent comes first. None may take
+// all the room in flight, and while a batch of one is in the handler the streams of the others are listened to. So a flood
+// on one share delays an entry of another by the batch that runs and, while that other has much to say itself, the next.
+//
 // # Four verdicts
 //
 // A handler says of each entry: Ack, it is done; Retry, it stays pending and comes back after a delay; Reject, it can never

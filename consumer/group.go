@@ -51,7 +51,7 @@ func (r *reader) open(streams []*stream) {
 	for _, s := range streams {
 		err := errs[s.key]
 		if s.fault = err; err == nil {
-			s.phase, s.cursor, s.start = phaseBacklog, "0-0", remadeStart
+			s.phase, s.cursor, s.start, s.dry = phaseBacklog, "0-0", remadeStart, false
 			p.s.c.faults.over("stream not readable", s.key)
 			continue
 		}
@@ -62,7 +62,6 @@ func (r *reader) open(streams []*stream) {
 		s.retryAt = time.Now().Add(doorAgain)
 		p.s.c.faults.warn("stream not readable", s.key, err)
 	}
-	r.empty = false
 	p.mu.Unlock()
 	if failed {
 		p.s.c.count.failures.Add(1)

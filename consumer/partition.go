@@ -4,25 +4,26 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
-// partition is one handler worker with the streams that belong to it, their readers, and the queue between.
+// partition is one handler worker with the streams that belong to it, their readers, and the queues between.
 type partition struct {
 	s         *session
-	limit     [2]int // most entries a lane may hold, queued or in the handler
-	byteLimit int    // likewise for both
+	byteLimit int // most bytes of entries queued or in the handler
 
 	mu   sync.Mutex
 	cond *sync.Cond // everything that waits on what stands below
 	// Guarded by mu:
 	streams map[string]*stream
+	shares  map[string]*share // of those, by name
 	readers []*reader
-	queues  [2]queue
-	used    [2]int // entries queued, in the handler, or asked for by a read under way
-	asked   int    // of laneNew: for reads under way
-	bytes   int    // of the others
-	average int    // size of an entry, lately
-	running bool   // the handler has a batch
+	lanes   [2]line
+	asked   int       // of what laneNew holds: for reads under way
+	bytes   int       // of the others
+	average int       // size of an entry, lately
+	running bool      // the handler has a batch
+	begun   time.Time // since when
 	ratio   ratio
 	delays  delays
 	alarm   chan struct{} // has one element when delays has a new first one
@@ -33,8 +34,8 @@ func newPartition(s *session) *partition {
 	each := cfg.MaxInFlight / cfg.Workers
 	again := max(1, each/4)
 	p := &partition{
-		s: s, limit: [2]int{each - again, again}, byteLimit: max(1, cfg.MaxInFlightBytes/cfg.Workers),
-		streams: map[string]*stream{}, average: 256,
+		s: s, lanes: [2]line{{limit: each - again}, {limit: again}}, byteLimit: max(1, cfg.MaxInFlightBytes/cfg.Workers),
+		streams: map[string]*stream{}, shares: map[string]*share{}, average: 256,
 		ratio: ratio{base: cfg.Ratio, now: cfg.Ratio, streak: cfg.Ratio}, alarm: make(chan struct{}, 1),
 	}
 	p.cond = sync.NewCond(&p.mu)
@@ -50,7 +51,7 @@ func (p *partition) wake() {
 
 // room is how many more entries a lane may take. The mutex is held.
 func (p *partition) room(l lane) int {
-	free := p.limit[l] - p.used[l]
+	free := p.lanes[l].limit - p.lanes[l].used
 	if p.bytes+free*p.average > p.byteLimit {
 		free = (p.byteLimit - p.bytes) / p.average
 		if free < 1 && p.bytes == 0 {
@@ -60,26 +61,73 @@ func (p *partition) room(l lane) int {
 	return max(0, free)
 }
 
+// greed is how many times what is left free a share may hold of laneNew. One share alone uses eight ninths of it; whoever
+// comes finds room, and so does the next, until all hold the same.
+const greed = 8
+
+// roomOf is how many more entries of a share laneNew may take. One of which nothing waits for the handler may always have
+// one, unless it is alone. The mutex is held.
+func (p *partition) roomOf(sh *share) int {
+	pile, free := &sh.piles[laneNew], p.room(laneNew)
+	n := (greed*free - pile.used) / (greed + 1)
+	if n < 1 && pile.len()+pile.asked == 0 && (len(p.shares) > 1 || pile.used == 0 && free > 0) {
+		return 1
+	}
+	return max(0, n)
+}
+
+// ask sets room aside for n entries of a stream, or gives it back where n is negative. The mutex is held.
+func (p *partition) ask(s *stream, n int) {
+	pile := &s.share.piles[laneNew]
+	pile.used += n
+	pile.asked += n
+	p.lanes[laneNew].used += n
+	p.asked += n
+}
+
 // add queues an entry that its stream does not have in hand already. The mutex is held.
-func (p *partition) add(e *entry) bool {
+func (p *partition) add(e *entry) {
 	if _, ok := e.s.inHand[e.msg.EntryID]; ok {
-		return false
+		return
 	}
 	e.s.inHand[e.msg.EntryID] = e
 	e.msg.held = e
-	e.state = stateQueued
-	p.used[e.lane]++
-	p.bytes += e.size
 	p.average += (e.size - p.average) / 16
 	p.average = max(16, p.average)
-	p.queues[e.lane].push(e)
-	return true
+	p.occupy(e)
+	p.queue(e)
+}
+
+// occupy takes the room of an entry. The mutex is held.
+func (p *partition) occupy(e *entry) {
+	p.lanes[e.lane].used++
+	e.s.share.piles[e.lane].used++
+	p.bytes += e.size
 }
 
 // release gives the room of an entry back that is neither queued nor in the handler any more. The mutex is held.
 func (p *partition) release(e *entry) {
-	p.used[e.lane]--
+	p.lanes[e.lane].used--
+	e.s.share.piles[e.lane].used--
 	p.bytes -= e.size
+}
+
+// queue lets an entry that has room wait for the handler, behind the others of its share. The mutex is held.
+func (p *partition) queue(e *entry) {
+	pile := &e.s.share.piles[e.lane]
+	e.state = stateQueued
+	pile.push(e)
+	p.lanes[e.lane].list(pile)
+}
+
+// requeue puts entries that were in the handler in front of their shares, in their order. The mutex is held.
+func (p *partition) requeue(entries []*entry) {
+	for _, e := range slices.Backward(entries) {
+		pile := &e.s.share.piles[e.lane]
+		e.state = stateQueued
+		pile.unshift(e)
+		p.lanes[e.lane].list(pile)
+	}
 }
 
 // run is one batch in the handler.
@@ -124,7 +172,7 @@ func (p *partition) take() *run {
 
 // choose picks the lane of the next batch, if there is any. The mutex is held.
 func (p *partition) choose() (lane, bool) {
-	fresh, again := p.queues[laneNew].waiting(), p.queues[laneAgain].waiting()
+	fresh, again := p.lanes[laneNew].waiting(), p.lanes[laneAgain].waiting()
 	switch {
 	case again && (!fresh || p.ratio.turn()):
 		p.ratio.streak = 0
@@ -135,32 +183,21 @@ func (p *partition) choose() (lane, bool) {
 	return 0, false
 }
 
-// pick takes the batch off its lane: a suspect alone, others up to the next suspect. The mutex is held.
+// pick takes the batch off its lane. The mutex is held.
 func (p *partition) pick(l lane) *run {
-	q := &p.queues[l]
-	n := min(p.s.cfg.BatchSize, q.len())
-	r := &run{lane: l, entries: make([]*entry, 0, n), batch: make([]Message, 0, n)}
-	for len(r.entries) < n && q.waiting() {
-		e := q.first()
-		if e.suspect && len(r.entries) > 0 {
-			break
-		}
-		q.pop()
-		e.state = stateRunning
-		e.run = r
-		r.entries = append(r.entries, e)
-		r.batch = append(r.batch, e.msg)
-		if e.suspect {
-			r.alone = true
-			break
-		}
+	r := &run{lane: l, entries: p.lanes[l].deal(p.s.cfg.BatchSize)}
+	r.batch = make([]Message, len(r.entries))
+	for i, e := range r.entries {
+		e.state, e.run = stateRunning, r
+		r.batch[i] = e.msg
 	}
+	r.alone = r.entries[0].suspect
 	if l == laneNew {
 		p.ratio.streak++
 	}
 	r.live = len(r.entries)
 	r.ctx, r.cancel = context.WithCancelCause(p.s.handling)
-	p.running = true
+	p.running, p.begun = true, time.Now()
 	p.cond.Broadcast() // readers read ahead
 	return r
 }
@@ -197,43 +234,4 @@ func (r *ratio) pass() (progress bool) {
 	}
 	r.handled, r.settled = 0, 0
 	return progress
-}
-
-// queue is a first-in first-out list of entries. Entries that are no longer queued in it are passed over.
-type queue struct {
-	items []*entry
-	head  int
-}
-
-func (q *queue) push(e *entry) { q.items = append(q.items, e) }
-
-// unshift puts entries in front, in their order.
-func (q *queue) unshift(entries []*entry) {
-	q.items = append(slices.Clone(entries), q.items[q.head:]...)
-	q.head = 0
-}
-
-// len is an upper bound.
-func (q *queue) len() int { return len(q.items) - q.head }
-
-func (q *queue) first() *entry { return q.items[q.head] }
-
-func (q *queue) pop() {
-	q.items[q.head] = nil
-	q.head++
-	if q.head == len(q.items) {
-		q.items, q.head = q.items[:0], 0
-	} else if q.head > 1024 && q.head > len(q.items)/2 {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
-	}
-}
-
-// waiting drops what is gone from the front and says whether an entry waits.
-func (q *queue) waiting() bool {
-	for q.len() > 0 && q.first().state != stateQueued {
-		q.pop()
-	}
-	return q.len() > 0
 }

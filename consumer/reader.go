@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/valkey-io/valkey-go"
@@ -22,31 +21,14 @@ type reader struct {
 	streams []*stream
 	acked   []*stream // with something to acknowledge
 	away    bool      // not looking after acknowledgements: a worker sends them itself
-	empty   bool      // the last reads, over all streams, brought nothing
-	quiet   int       // how many streams were read since one brought something
-	turn    int       // rotates over streams when there is no room to ask all
+	turn    int       // rotates over streams
+	heard   time.Time // when listening last brought something
 
 	wait backoff // after failures; the reader's goroutine's own
 }
 
 func newReader(p *partition, slot uint16) *reader {
 	return &reader{p: p, slot: slot, wait: backoff{base: 50 * time.Millisecond, cap: 2 * time.Second}}
-}
-
-// plan is what a reader does next: one of opening doors, a blocking read, or a round trip of acks and reads.
-type plan struct {
-	doors []*stream
-	acks  []acks
-	reads []read
-	block bool
-}
-
-// read is one XREADGROUP. Its streams are asked for what comes after ids, new entries where that is ">".
-type read struct {
-	streams  []*stream
-	ids      []string
-	count    int // for each stream
-	reserved int // room taken for what it may bring
 }
 
 func (r *reader) loop() {
@@ -57,132 +39,12 @@ func (r *reader) loop() {
 			return
 		case len(pl.doors) > 0:
 			r.open(pl.doors)
-		case pl.block:
-			r.listen(pl.reads[0])
+		case pl.block > 0:
+			r.listen(pl.reads[0], pl.block)
 		default:
 			r.round(pl)
 		}
 	}
-}
-
-// next waits until there is something to do.
-func (r *reader) next() (plan, bool) {
-	p := r.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r.away = false
-	for {
-		if p.s.quitting() {
-			r.away = true
-			return plan{}, false
-		}
-		r.streams = slices.DeleteFunc(r.streams, func(s *stream) bool {
-			if s.leaving {
-				s.listed = false
-				p.forget(s)
-			}
-			return s.leaving
-		})
-		var active, doors []*stream
-		now := time.Now()
-		for _, s := range r.streams {
-			switch {
-			case s.phase != phaseDoor:
-				active = append(active, s)
-			case !s.retryAt.After(now):
-				doors = append(doors, s)
-			}
-		}
-		if len(doors) > 0 {
-			r.away = true
-			return plan{doors: doors}, true
-		}
-		pl := plan{acks: r.takeAcks()}
-		if len(active) > 0 && p.s.breaker.closed() && !r.ahead(active) {
-			r.planReads(&pl, active)
-		}
-		if pl.block {
-			r.away = true
-		}
-		if len(pl.acks)+len(pl.reads) > 0 {
-			return pl, true
-		}
-		p.cond.Wait()
-	}
-}
-
-// ahead: enough is read for now. A batch waits while another is in the handler, and what arrives meanwhile makes the
-// next read, in one go, when the handler takes the batch. The mutex is held.
-func (r *reader) ahead(active []*stream) bool {
-	waiting := r.p.queues[laneNew].len()
-	if !r.p.running || waiting == 0 {
-		return false
-	}
-	more := slices.ContainsFunc(active, func(s *stream) bool { return s.hot || s.phase == phaseBacklog })
-	return !more || waiting >= r.p.s.cfg.BatchSize
-}
-
-// planReads decides on reads within the room there is. Streams whose last read was full are asked for much, the rest for
-// what a fair share of the room is; none is asked for more than all of them may bring. The mutex is held.
-func (r *reader) planReads(pl *plan, active []*stream) {
-	p := r.p
-	room := p.room(laneNew)
-	if room < 1 {
-		return
-	}
-	size := p.s.cfg.BatchSize
-	if r.empty && len(pl.acks) == 0 {
-		// Nothing is set aside for a read that may wait for long: it is woken by one stream, and asks for a share.
-		pl.block = true
-		pl.reads = []read{r.read(active, min(size, max(1, room/len(p.streams))), 0)}
-		return
-	}
-	var hot, rest []*stream
-	for _, s := range active {
-		if s.hot || s.phase == phaseBacklog {
-			hot = append(hot, s)
-		} else {
-			rest = append(rest, s)
-		}
-	}
-	share := room
-	if len(hot) > 0 && len(rest) > 0 {
-		if room == 1 { // in turn
-			if r.turn++; r.turn%2 == 0 {
-				hot = nil
-			} else {
-				rest = nil
-			}
-		}
-		share = max(1, room-min(len(rest), room/2))
-	}
-	for _, group := range [][]*stream{hot, rest} {
-		if len(group) == 0 || room < 1 {
-			continue
-		}
-		budget := min(share, room)
-		if budget < len(group) {
-			r.turn = (r.turn + 1) % len(group)
-			group = append(group[r.turn:len(group):len(group)], group[:r.turn]...)[:budget]
-		}
-		n := min(size, budget/len(group))
-		reserved := n * len(group)
-		pl.reads = append(pl.reads, r.read(group, n, reserved))
-		p.used[laneNew] += reserved
-		p.asked += reserved
-		room -= reserved
-		share = room
-	}
-}
-
-func (r *reader) read(streams []*stream, count, reserved int) read {
-	rd := read{streams: streams, ids: make([]string, len(streams)), count: count, reserved: reserved}
-	for i, s := range streams {
-		if rd.ids[i] = ">"; s.phase == phaseBacklog {
-			rd.ids[i] = s.cursor
-		}
-	}
-	return rd
 }
 
 func (r *reader) command(client valkey.Client, rd read, block time.Duration) valkey.Completed {
@@ -199,11 +61,11 @@ func (r *reader) command(client valkey.Client, rd read, block time.Duration) val
 }
 
 // listen waits for new entries. It is not cancelled, so that no reply is lost; it ends by itself soon enough.
-func (r *reader) listen(rd read) {
+func (r *reader) listen(rd read, block time.Duration) {
 	s := r.p.s
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Block+s.timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), block+s.timeout)
 	defer cancel()
-	r.took(rd, s.listen.Do(ctx, r.command(s.listen, rd, s.cfg.Block)))
+	r.took(rd, s.listen.Do(ctx, r.command(s.listen, rd, block)))
 }
 
 // round sends acknowledgements and reads in one pipeline.
@@ -244,9 +106,11 @@ func (r *reader) took(rd read, res valkey.ValkeyResult) bool {
 	if err != nil {
 		p.mu.Lock()
 		r.away = true
-		p.used[laneNew] -= rd.reserved
-		p.asked -= rd.reserved
-		r.empty = false
+		for _, s := range rd.streams {
+			p.ask(s, -rd.aside)
+			s.dry = false
+		}
+		p.cond.Broadcast()
 		p.mu.Unlock()
 		r.readFailed(rd.streams, err)
 		return false
@@ -294,11 +158,9 @@ func (r *reader) receive(rd read, got []rawStream, now time.Time) {
 		byKey[g.key] = g.entries
 	}
 	var history []*stream
-	brought := false
 	p.mu.Lock()
-	p.used[laneNew] -= rd.reserved
-	p.asked -= rd.reserved
 	for i, s := range rd.streams {
+		p.ask(s, -rd.aside)
 		entries, ok := byKey[s.key]
 		if rd.ids[i] != ">" {
 			if ok && len(entries) > 0 {
@@ -306,23 +168,17 @@ func (r *reader) receive(rd read, got []rawStream, now time.Time) {
 			} else if s.phase == phaseBacklog {
 				s.phase = phaseNew
 			}
-			brought = true // there may be new entries behind the backlog
 			continue
 		}
-		s.hot = len(entries) >= rd.count
-		if len(entries) == 0 {
+		s.hot, s.dry = len(entries) >= rd.count, len(entries) == 0
+		if s.dry {
 			continue
 		}
-		brought = true
+		if rd.aside == 0 {
+			r.heard = now
+		}
 		p.s.c.count.read.Add(int64(len(entries)))
 		p.receiveNew(s, entries, now)
-	}
-	switch {
-	case brought:
-		r.empty, r.quiet = false, 0
-	default:
-		r.quiet += len(rd.streams)
-		r.empty = r.quiet >= len(r.streams)
 	}
 	p.cond.Broadcast()
 	p.mu.Unlock()

@@ -69,8 +69,8 @@ func (p *partition) awaitRoom() (int, bool) {
 	}
 }
 
-// pass looks through the pending list of each stream, to its end, for entries to take over. It says whether pages should
-// be large: something was found, and reclaimed work makes progress.
+// pass looks through the pending list of each stream, to its end, for entries to take over, a page of each in turn. It says
+// whether pages should be large: something was found, and reclaimed work makes progress.
 func (p *partition) pass(page int) bool {
 	p.mu.Lock()
 	streams := make([]*stream, 0, len(p.streams))
@@ -81,28 +81,20 @@ func (p *partition) pass(page int) bool {
 	}
 	p.mu.Unlock()
 	found := 0
-	for len(streams) > 0 {
-		room, ok := p.awaitRoom()
-		if !ok {
-			return true
-		}
-		n := min(len(streams), readerStreams, room)
-		got, live := p.claimPages(streams[:n], max(1, min(page, room/n)))
-		found += got
-		streams = streams[n:]
-		for _, s := range live {
-			for range passPages {
-				room, ok := p.awaitRoom()
-				if !ok {
-					return true
-				}
-				got, more := p.claimPages([]*stream{s}, min(page, room))
-				found += got
-				if len(more) == 0 {
-					break
-				}
+	for range passPages {
+		var live []*stream
+		for len(streams) > 0 {
+			room, ok := p.awaitRoom()
+			if !ok {
+				return true
 			}
+			n := min(len(streams), readerStreams, room)
+			got, more := p.claimPages(streams[:n], max(1, min(page, room/n)))
+			found += got
+			live = append(live, more...)
+			streams = streams[n:]
 		}
+		streams = live
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

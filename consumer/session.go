@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -32,6 +33,7 @@ type session struct {
 
 	breaker    *breaker
 	partitions []*partition
+	seed       maphash.Seed // which stream belongs to which
 
 	handling context.Context // of all handlers
 	cancel   context.CancelCauseFunc
@@ -48,7 +50,7 @@ func newSession(c *Consumer, conns *clients, scripts *scripts, lease *nameLease)
 		cmd: conns.cmd, listen: conns.listen, conns: conns, scripts: scripts, lease: lease, name: lease.name,
 		cluster: conns.cmd.Mode() == valkey.ClientModeCluster, timeout: c.cfg.Options.ConnWriteTimeout,
 		observer: &Observer{client: conns.cmd, cfg: c.cfg, scripts: scripts, lost: &c.lost},
-		breaker:  newBreaker(), quit: make(chan struct{}), lost: make(chan struct{}),
+		breaker:  newBreaker(), quit: make(chan struct{}), lost: make(chan struct{}), seed: maphash.MakeSeed(),
 	}
 	if s.timeout == 0 {
 		s.timeout = 10 * time.Second
@@ -62,6 +64,7 @@ func newSession(c *Consumer, conns *clients, scripts *scripts, lease *nameLease)
 
 // run works until stop gives a context, whose end is the deadline of the stop, or until the name is lost.
 func (s *session) run(stop <-chan context.Context) error {
+	s.conns.wires.until(context.Background())
 	keeper := make(chan struct{})
 	kept := make(chan struct{})
 	go func() { defer close(kept); s.keep(keeper) }()
@@ -71,13 +74,17 @@ func (s *session) run(stop <-chan context.Context) error {
 	}
 	s.loops.Go(s.monitor)
 	var err error
-	ctx := context.Background()
+	var ctx context.Context
 	select {
 	case ctx = <-stop:
 	case <-s.lost:
 		err = errNameLost
 		s.cancel(ErrLeaseLost)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.Background(), s.cfg.StopTimeout)
+		defer cancel()
 	}
+	s.conns.wires.until(ctx)
 	s.end()
 	s.log.Info("stopping", "in_flight", s.inFlight())
 	idle := make(chan struct{})
@@ -88,19 +95,29 @@ func (s *session) run(stop <-chan context.Context) error {
 		s.cancel(context.Cause(ctx))
 		<-idle
 	}
-	if ctx.Err() != nil { // late, but what was done should not be done again
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
+	rest := func(ctx context.Context) {
+		s.settleRest(ctx, err == nil)
+		close(keeper)
+		<-kept
+		if err == nil {
+			s.lease.drop(ctx, s.conns, s.scripts)
+		}
 	}
-	s.settleRest(ctx, err == nil)
-	close(keeper)
-	<-kept
+	if ctx.Err() == nil {
+		rest(ctx)
+	} else {
+		s.atLast(rest)
+	}
 	s.cancel(nil)
-	if err == nil {
-		s.lease.drop(ctx, s.conns, s.scripts)
-	}
 	return err
+}
+
+// atLast does what should be done though it is late, as what was handled should not be handled again: within a second.
+func (s *session) atLast(do func(context.Context)) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s.conns.wires.until(ctx)
+	do(ctx)
 }
 
 // end begins the end: no new work.
@@ -243,12 +260,7 @@ func (s *session) leave(streams ...string) {
 
 // partitionOf gives each stream one worker for good: its entries keep their order.
 func (s *session) partitionOf(key string) *partition {
-	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
-	h := uint64(offset)
-	for i := range len(key) {
-		h = (h ^ uint64(key[i])) * prime
-	}
-	return s.partitions[h>>32%uint64(len(s.partitions))]
+	return s.partitions[maphash.String(s.seed, key)%uint64(len(s.partitions))]
 }
 
 func (p *partition) join(key string) {
@@ -270,9 +282,22 @@ func (p *partition) join(key string) {
 		p.s.c.faults.warn("stream not readable", key, err)
 		st.fault, st.retryAt = err, time.Now().AddDate(100, 0, 0)
 	}
+	st.share = p.shareOf(key)
+	st.share.streams++
 	st.r = p.readerFor(key)
 	st.r.streams, st.listed = append(st.r.streams, st), true
 	p.streams[key] = st
+}
+
+// shareOf finds the share of a stream. The mutex is held.
+func (p *partition) shareOf(key string) *share {
+	name := p.s.cfg.Share(key)
+	sh := p.shares[name]
+	if sh == nil {
+		sh = &share{name: name}
+		p.shares[name] = sh
+	}
+	return sh
 }
 
 // readerFor finds a reader with room for a stream, of its slot in a cluster, or starts one. The mutex is held.
@@ -307,6 +332,9 @@ func (p *partition) leave(key string) {
 func (p *partition) forget(st *stream) {
 	if st.leaving && !st.listed && len(st.inHand) == 0 && len(st.acks) == 0 && p.streams[st.key] == st {
 		delete(p.streams, st.key)
+		if st.share.streams--; st.share.streams == 0 {
+			delete(p.shares, st.share.name)
+		}
 	}
 }
 
@@ -322,7 +350,7 @@ func (s *session) stats(into *Stats) {
 	into.Name = s.name
 	for i, p := range s.partitions {
 		p.mu.Lock()
-		into.InFlight += p.used[laneNew] + p.used[laneAgain] - p.asked
+		into.InFlight += p.lanes[laneNew].used + p.lanes[laneAgain].used - p.asked
 		into.Bytes += p.bytes
 		into.Delayed += len(p.delays)
 		if i == 0 || p.ratio.now > into.Ratio {

@@ -47,17 +47,13 @@ func (p *partition) settle(r *run, verdicts []Verdict) {
 			default: // once more, alone
 				suspects = append(suspects, e)
 				p.release(e)
-				e.lane, e.suspect, e.state = laneAgain, true, stateQueued
-				p.used[e.lane]++
-				p.bytes += e.size
-				p.queues[e.lane].push(e)
+				e.lane, e.suspect = laneAgain, true
+				p.occupy(e)
+				p.queue(e)
 			}
 		}
 	}
-	for _, e := range held {
-		e.state = stateQueued
-	}
-	p.queues[r.lane].unshift(held)
+	p.requeue(held)
 	if r.lane == laneAgain {
 		p.ratio.did(int64(len(r.entries)), acked+int64(len(buried)))
 	}

@@ -14,16 +14,18 @@ const (
 	phaseNew                  // new entries
 )
 
-// stream is one stream of a partition, whose mutex guards all but key and r.
+// stream is one stream of a partition, whose mutex guards all but key, r and share.
 type stream struct {
-	key string
-	r   *reader
+	key   string
+	r     *reader
+	share *share
 
 	phase phase
 	// cursor is the last id that a read brought us. Reads bring ids in order, so what a lost reply held is what is
 	// pending under our name after it: a failed read goes back to phaseBacklog from here.
 	cursor   string
 	hot      bool      // the last read was full: there is more
+	dry      bool      // the last read brought nothing
 	leaving  bool      // to be let go of once nothing of it is in hand
 	listed   bool      // among its reader's streams
 	fault    error     // why the door does not open

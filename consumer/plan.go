@@ -1,0 +1,207 @@
+package consumer
+
+import (
+	"slices"
+	"time"
+)
+
+// roundBatches is how many batches the reads of a round trip may bring, about: while a large reply is taken in, nothing else
+// is read.
+const roundBatches = 2
+
+// plan is what a reader does next: one of opening doors, a blocking read, or a round trip of acks and reads.
+type plan struct {
+	doors []*stream
+	acks  []acks
+	reads []read
+	block time.Duration // where it is above 0, the one read waits so long
+}
+
+// read is one XREADGROUP. Its streams are asked for what comes after ids, new entries where that is ">".
+type read struct {
+	streams []*stream
+	ids     []string
+	count   int // for each stream
+	aside   int // likewise: the room set aside for what it may bring
+}
+
+// next waits until there is something to do.
+func (r *reader) next() (plan, bool) {
+	p := r.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.away = false
+	for {
+		if p.s.quitting() {
+			r.away = true
+			return plan{}, false
+		}
+		r.streams = slices.DeleteFunc(r.streams, func(s *stream) bool {
+			if s.leaving {
+				s.listed = false
+				p.forget(s)
+			}
+			return s.leaving
+		})
+		var active, doors []*stream
+		now := time.Now()
+		for _, s := range r.streams {
+			switch {
+			case s.phase != phaseDoor:
+				active = append(active, s)
+			case !s.retryAt.After(now):
+				doors = append(doors, s)
+			}
+		}
+		if len(doors) > 0 {
+			r.away = true
+			return plan{doors: doors}, true
+		}
+		pl := plan{acks: r.takeAcks()}
+		again := time.Duration(0)
+		if len(active) > 0 && p.s.breaker.closed() {
+			again = r.planReads(&pl, active, now)
+		}
+		if pl.block > 0 {
+			r.away = true
+		}
+		if len(pl.acks)+len(pl.reads) > 0 {
+			return pl, true
+		}
+		if again > 0 {
+			stop := p.s.after(again, p)
+			p.cond.Wait()
+			stop()
+			continue
+		}
+		p.cond.Wait()
+	}
+}
+
+// planReads decides on reads within the room that shares have. Streams whose last read was full are asked for much, the rest
+// for a fair part of what is left, and each for an entry at least; none is asked for more than all of them may bring. Where
+// there is nothing to ask for now, it says when to plan again, or 0: once something has changed. The mutex is held.
+func (r *reader) planReads(pl *plan, active []*stream, now time.Time) (again time.Duration) {
+	p := r.p
+	wanted, held := r.wanted(active)
+	if len(wanted) == 0 {
+		return 0
+	}
+	size := p.s.cfg.BatchSize
+	most := roundBatches * size
+	if len(pl.acks) == 0 && !slices.ContainsFunc(wanted, func(s *stream) bool { return !s.dry || s.phase == phaseBacklog }) {
+		block := p.s.cfg.Block
+		if held {
+			if block, again = r.meanwhile(now); block == 0 {
+				return again
+			}
+		}
+		// Nothing is set aside for a read that may wait for long: it is woken by one stream, and asks for a part.
+		pl.block = block
+		pl.reads = []read{r.read(wanted, min(size, max(1, min(most, p.room(laneNew))/len(p.streams))), 0)}
+		return 0
+	}
+	r.turn++
+	var shares []*share
+	var rest []*stream
+	for i := range wanted { // from another one each time, for when there is no room to ask all
+		s := wanted[(i+r.turn)%len(wanted)]
+		if !s.hot && s.phase != phaseBacklog {
+			rest = append(rest, s)
+			s.share.rest++
+			continue
+		}
+		if len(s.share.hot) == 0 {
+			shares = append(shares, s.share)
+		}
+		s.share.hot = append(s.share.hot, s)
+	}
+	for _, sh := range shares {
+		budget := min(p.roomOf(sh), max(1, most/len(shares)))
+		spare := min(sh.rest, budget/2)
+		if budget == 1 && sh.rest > 0 {
+			spare = r.turn % 2
+		}
+		group := sh.hot
+		if sh.hot = nil; budget > spare {
+			budget -= spare
+			group = group[:min(len(group), budget)]
+			r.ask(pl, group, min(size, budget/len(group)))
+		}
+	}
+	if len(rest) > 0 {
+		left := r.ask(pl, rest, min(size, max(1, min(most, p.room(laneNew)*greed/(greed+1))/len(rest))))
+		r.ask(pl, left, 1)
+	}
+	return 0
+}
+
+// ask adds a read of those streams whose shares have room for as many entries, which it sets aside, and returns the others.
+// The mutex is held.
+func (r *reader) ask(pl *plan, streams []*stream, count int) (left []*stream) {
+	fits := streams[:0]
+	for _, s := range streams {
+		if r.p.roomOf(s.share) < count {
+			left = append(left, s)
+			continue
+		}
+		r.p.ask(s, count)
+		fits = append(fits, s)
+	}
+	if len(fits) > 0 {
+		pl.reads = append(pl.reads, r.read(fits, count, count))
+	}
+	return left
+}
+
+// wanted are the streams to read from now: those of shares of which not enough is read yet. While a batch is in the handler
+// that is a batch at least where there is known to be more, and otherwise whatever there is: what arrives meanwhile makes the
+// next read, in one go, when the handler takes the batch. held says that some are not wanted. The mutex is held.
+func (r *reader) wanted(active []*stream) (wanted []*stream, held bool) {
+	p := r.p
+	for _, s := range active {
+		s.share.more, s.share.rest = false, 0
+	}
+	for _, s := range active {
+		s.share.more = s.share.more || s.hot || s.phase == phaseBacklog
+	}
+	ahead := max(p.s.cfg.BatchSize, p.lanes[laneNew].limit/3)
+	for _, s := range active {
+		waiting := s.share.piles[laneNew].len()
+		enough := p.running && waiting > 0 && (!s.share.more || waiting >= ahead)
+		if !enough && p.roomOf(s.share) > 0 {
+			wanted = append(wanted, s)
+		}
+	}
+	return wanted, len(wanted) < len(active)
+}
+
+// meanwhile is for how long to listen to some streams while a batch is in the handler, after which the others are read
+// again: half as long as that has run. Each time something came an eighth of it passes first, so that it is not one read
+// for each entry. Then again says when. The mutex is held.
+func (r *reader) meanwhile(now time.Time) (block, again time.Duration) {
+	const least = 2 * time.Millisecond // a batch that takes less delays nobody
+	p := r.p
+	if !p.running {
+		return 0, 0
+	}
+	ran := now.Sub(p.begun)
+	from := p.begun.Add(least)
+	if next := r.heard.Add(ran / 8); next.After(from) {
+		from = next
+	}
+	if wait := from.Sub(now); wait > 0 {
+		return 0, wait
+	}
+	return min(p.s.cfg.Block, max(ran/2, time.Millisecond)), 0
+}
+
+func (r *reader) read(streams []*stream, count, aside int) read {
+	rd := read{streams: streams, ids: make([]string, len(streams)), count: count, aside: aside}
+	for i, s := range streams {
+		if rd.ids[i] = ">"; s.phase == phaseBacklog {
+			rd.ids[i] = s.cursor
+		}
+	}
+	return rd
+}
