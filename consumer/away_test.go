@@ -27,7 +27,7 @@ func TestTheGroupOrTheServerGoesAway(t *testing.T) {
 		for i := range 3 {
 			r.must("DEL", r.stream)
 			r.addMany(3)
-			within(t, 2*time.Second, func() bool { return s.len() == 1+3*(i+1) }, "three more")
+			eventually(t, func() bool { return s.len() == 1+3*(i+1) }, "three more")
 		}
 		if n := r.logs.lines(); n > 5 {
 			t.Errorf("%d log lines", n)
@@ -46,7 +46,7 @@ func TestTheGroupOrTheServerGoesAway(t *testing.T) {
 		r.settled(c, 1)
 		r.must("FLUSHALL")
 		r.addMany(3)
-		within(t, 2*time.Second, func() bool { return s.len() == 4 }, "three more")
+		eventually(t, func() bool { return s.len() == 4 }, "three more")
 		eventually(t, func() bool { v, err := r.do("EXISTS", r.stream+":name:a").AsInt64(); return err == nil && v == 1 }, "the name is held again")
 	})
 
@@ -97,7 +97,7 @@ func TestTheGroupOrTheServerGoesAway(t *testing.T) {
 			id, err = r.do("XADD", r.stream, "*", "n", "1").ToString()
 			return err == nil
 		}, "the server answers")
-		within(t, 5*time.Second, func() bool { return slices.Contains(s.ids(), id) }, "the new entry is handled")
+		eventually(t, func() bool { return slices.Contains(s.ids(), id) }, "the new entry is handled")
 		r.settled(c, 101)
 		if n := r.logs.lines(); n >= 20 {
 			t.Errorf("%d log lines", n)

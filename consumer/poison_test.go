@@ -163,10 +163,15 @@ func TestPoison(t *testing.T) {
 			}
 			s.note(m)
 			return consumer.Ack()
-		}), func(cfg *consumer.Config) { cfg.MaxAttempts = 100 })
+		}), func(cfg *consumer.Config) {
+			cfg.MaxAttempts, cfg.MinIdle, cfg.Backoff = 100, time.Hour, time.Hour
+		})
 		eventually(t, func() bool { return c.Stats().Retries > 0 }, "it failed")
 		r.add()
-		within(t, time.Second, func() bool { return s.len() == 1 }, "the second is handled")
+		eventually(t, func() bool { return s.len() == 1 }, "the second is handled")
+		if n := c.Stats().Retries; n != 1 {
+			t.Errorf("the first was tried %d times before", n)
+		}
 	})
 
 	t.Run("ASuspectRunsAloneOnceMoreBeforeItIsBuried", func(t *testing.T) {

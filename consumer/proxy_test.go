@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/codemojex/feedrenderer/consumer"
 )
 
 // What a proxy does to a command.
@@ -196,3 +198,24 @@ func readReply(r *bufio.Reader) ([]byte, error) {
 	}
 	return nil, errors.New("unknown reply " + string(line))
 }
+
+// beats counts the reclaim passes that consumers of one stream begin.
+type beats struct {
+	*proxy
+	n atomic.Int64
+}
+
+func newBeats(r *rig) *beats {
+	r.t.Helper()
+	b := &beats{proxy: newProxy(r.t, r.url)}
+	b.breakNext(-1, notExecuted, func(cmd []string) bool {
+		if strings.EqualFold(cmd[0], "XAUTOCLAIM") && cmd[5] == "0-0" {
+			b.n.Add(1)
+		}
+		return false
+	})
+	return b
+}
+
+// counted has a consumer go through the proxy.
+func (b *beats) counted(cfg *consumer.Config) { cfg.Options = options(b.t, b.url) }
