@@ -254,10 +254,6 @@ func TestOnRealServers(t *testing.T) {
 	})
 }
 
-// soon is how long lines may take to flow again. Two seconds are promised; a busy machine gets five times that, and the
-// figure is logged.
-const soon = 10 * time.Second
-
 // TestRestarts lets Valkey, then Postgres, go away and come back while two hundred watch: nobody reloads, and nothing is
 // lost.
 func TestRestarts(t *testing.T) {

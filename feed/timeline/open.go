@@ -3,6 +3,7 @@ package timeline
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -16,6 +17,9 @@ const (
 	RoleWeb    Role = "feedrenderer_web"
 )
 
+// connectTime is how long a server may take to accept a connection, unless the URL says so by connect_timeout.
+const connectTime = 3 * time.Second
+
 // Open makes a pool of connections that work as the role. The login of the URL must be a member of it. Nothing is sent
 // to the server yet.
 //
@@ -27,6 +31,9 @@ func Open(ctx context.Context, databaseURL string, role Role, maxConns int32) (*
 		return nil, fmt.Errorf("open database as %s: %w", role, err)
 	}
 	config.MaxConns = maxConns
+	if config.ConnConfig.ConnectTimeout == 0 { // else two minutes, for which a server that vanished would hold a place in the pool
+		config.ConnConfig.ConnectTimeout = connectTime
+	}
 	settings := map[string]string{
 		"role":                                string(role),
 		"plan_cache_mode":                     "force_generic_plan",
