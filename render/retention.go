@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	expiredPage = 500  // games listed at a time
+	expiredPage = 1000 // games looked at by a statement
 	dropStep    = 1000 // rows deleted by a statement
 )
 
@@ -34,9 +34,8 @@ func (u *Upkeep) expire(ctx context.Context, tenant tenants.Tenant) error {
 }
 
 func (u *Upkeep) raiseFloors(ctx context.Context, tenant feed.TenantID, before time.Time) error {
-	after := feed.GameID("")
-	for {
-		games, err := u.cfg.Timeline.Expired(ctx, tenant, before, after, expiredPage)
+	for after, more := feed.GameID(""), true; more; more = after != "" {
+		games, next, err := u.cfg.Timeline.Expired(ctx, tenant, before, after, expiredPage)
 		if err != nil {
 			return err
 		}
@@ -50,11 +49,9 @@ func (u *Upkeep) raiseFloors(ctx context.Context, tenant feed.TenantID, before t
 				return err
 			}
 		}
-		if len(games) < expiredPage {
-			return nil
-		}
-		after = games[len(games)-1].Game
+		after = next
 	}
+	return nil
 }
 
 func daysAgo(days int) time.Time { return time.Now().UTC().AddDate(0, 0, -days) }

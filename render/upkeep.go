@@ -22,8 +22,9 @@ type Claims interface {
 
 // Expiry ends lines and deletes them.
 type Expiry interface {
-	// Expired lists games that ended before an instant and have lines from before it, in pages in order of their ids.
-	Expired(ctx context.Context, tenant feed.TenantID, before time.Time, after feed.GameID, limit int) ([]feed.GameKey, error)
+	// Expired lists games that ended before an instant and have lines from before it. It looks at most games behind one,
+	// and says behind which to go on, "" where there are no more.
+	Expired(ctx context.Context, tenant feed.TenantID, before time.Time, after feed.GameID, most int) (expired []feed.GameKey, next feed.GameID, err error)
 	// Expire hides such lines of a game for good, and answers the change to ring for, if it did.
 	Expire(ctx context.Context, game feed.GameKey, before time.Time) ([]feed.Change, error)
 	// Drop deletes hidden lines of a tenant, at most so many, and reports whether it is to be called again.

@@ -11,25 +11,33 @@ import (
 	"github.com/codemojex/feedrenderer/feed"
 )
 
-// A scalar lookup of one line: a join might be planned over all lines of the tenant.
+// A scalar lookup of one line: a join might be planned over all lines of the tenant. Every game that was looked at comes
+// back, so that a statement has a bound however few of them have expired.
 const expiredSQL = `
-select g.game from games as g
-where g.tenant = $1 and g.game > $2 and g.status in ('settled', 'voided') and g.status_by <= $3
-  and (select true from lines as l where l.tenant = $1 and l.game = g.game and l.evt > g.floor and l.evt <= $3 limit 1)
-order by g.game limit $4`
+select g.game, g.status in ('settled', 'voided') and g.status_by <= $3
+  and coalesce((select true from lines as l where l.tenant = $1 and l.game = g.game and l.evt > g.floor and l.evt <= $3 limit 1), false)
+from games as g where g.tenant = $1 and g.game > $2 order by g.game limit $4`
 
-// Expired lists games of a tenant that ended before an instant and have lines from before it, in order of their ids,
-// those behind a game, "" for the first, and at most limit.
-func (w *Writer) Expired(ctx context.Context, tenant feed.TenantID, before time.Time, after feed.GameID, limit int) ([]feed.GameKey, error) {
-	rows, _ := w.pool.Query(ctx, expiredSQL, string(tenant), string(after), highestBefore(before), limit) // the error comes with the rows
-	keys, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (feed.GameKey, error) {
-		key := feed.GameKey{Tenant: tenant}
-		return key, row.Scan(&key.Game)
+// Expired lists games of a tenant that ended before an instant and have lines from before it, in order of their ids. It
+// looks at most games behind one, "" for the first, and says behind which to go on, "" where there are no more.
+func (w *Writer) Expired(ctx context.Context, tenant feed.TenantID, before time.Time, after feed.GameID, most int) (expired []feed.GameKey, next feed.GameID, err error) {
+	rows, _ := w.pool.Query(ctx, expiredSQL, string(tenant), string(after), highestBefore(before), most) // the error comes with the rows
+	seen := 0
+	var game feed.GameID
+	var has bool
+	_, err = pgx.ForEachRow(rows, []any{&game, &has}, func() error {
+		if seen++; seen == most {
+			next = game
+		}
+		if has {
+			expired = append(expired, feed.GameKey{Tenant: tenant, Game: game})
+		}
+		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("expired games of %s: %w", tenant, err)
+		return nil, "", fmt.Errorf("expired games of %s: %w", tenant, err)
 	}
-	return keys, nil
+	return expired, next, nil
 }
 
 // Floor and epoch in one step under the game's lock, which is the only one that is taken. Deletes come after it is

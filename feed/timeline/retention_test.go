@@ -147,13 +147,24 @@ func TestRetention(t *testing.T) {
 			}
 			expect(t, s.texts(t, g.key()), "the code was code", "bob scored 60 %")
 		},
+		"ARendererOfTheVersionBeforeReleasesAsItDid": func(t *testing.T, g line) {
+			s.apply(t, g.opened(at(0), feed.ModeBlind), g.scored(at(2), "ann", "50"))
+			for _, reveals := range []bool{false, true} {
+				if _, err := s.Writer.pool.Exec(t.Context(), `select release_game($1, $2, $3::boolean)`, string(g.Tenant), string(g.Game), reveals); err != nil {
+					t.Fatal(err)
+				}
+				if released := s.game(t, g.key()).Released; released != reveals {
+					t.Errorf("asked to reveal %v: %v", reveals, released)
+				}
+			}
+		},
 		"AGameThatGoesOnOrEndedLaterOrHasNothingOldIsLeftAlone": func(t *testing.T, g line) {
 			s.apply(t, g.notice(at(1), "a"), g.sets(at(2), feed.RegisterStatus, "open"))
 			other := line{g.Tenant, g.Game + "-later"}
 			s.apply(t, other.notice(at(1), "a"), other.sets(at(8), feed.RegisterStatus, "settled"))
 			young := line{g.Tenant, g.Game + "-young"}
 			s.apply(t, young.notice(at(7), "a"), young.sets(at(2), feed.RegisterStatus, "settled"))
-			expired, err := s.Expired(t.Context(), g.Tenant, at(6).Time(), "", 9)
+			expired, _, err := s.Expired(t.Context(), g.Tenant, at(6).Time(), "", 9)
 			if err != nil || len(expired) > 0 {
 				t.Errorf("to expire: %v, %v", expired, err)
 			}
@@ -166,9 +177,9 @@ func TestRetention(t *testing.T) {
 			}
 		},
 		"ExpiredGamesAreListedInPagesAndLeaveTheListOnceTheyAreExpired": func(t *testing.T, g line) {
-			list := func(after feed.GameID, limit int) string {
+			list := func(after feed.GameID, most int) (string, feed.GameID) {
 				t.Helper()
-				keys, err := s.Expired(t.Context(), g.Tenant, at(6).Time(), after, limit)
+				keys, next, err := s.Expired(t.Context(), g.Tenant, at(6).Time(), after, most)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -176,20 +187,26 @@ func TestRetention(t *testing.T) {
 				for _, key := range keys {
 					names = append(names, string(key.Game))
 				}
-				return strings.Join(names, " ")
+				return strings.Join(names, " "), next
 			}
-			all := games(g.Tenant, 3)
+			all := games(g.Tenant, 4)
 			for _, each := range all {
 				s.apply(t, each.ended()...)
 			}
-			if first, second := list("", 2), list(all[1].Game, 2); first != "g0000 g0001" || second != "g0002" {
-				t.Errorf("got %s, then %s", first, second)
+			s.expire(t, all[1].key(), at(6))
+			for _, page := range []struct {
+				after, next feed.GameID
+				games       string
+			}{{"", "g0001", "g0000"}, {"g0001", "g0003", "g0002 g0003"}, {"g0003", "", ""}} {
+				if got, next := list(page.after, 2); got != page.games || next != page.next {
+					t.Errorf("behind %s: %s, then behind %s; want %+v", page.after, got, next, page)
+				}
 			}
-			for _, each := range all {
+			for _, each := range []line{all[0], all[2], all[3]} {
 				s.expire(t, each.key(), at(6))
 			}
-			if got := list("", 9); got != "" {
-				t.Errorf("got %s", got)
+			if got, next := list("", 9); got != "" || next != "" {
+				t.Errorf("got %s, then behind %s", got, next)
 			}
 		},
 		"RowsLeaveInSmallSteps": func(t *testing.T, g line) {
