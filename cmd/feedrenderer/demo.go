@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/tenants"
 	"github.com/codemojex/feedrenderer/internal/servers"
 	"github.com/codemojex/feedrenderer/internal/simulate"
 	"github.com/codemojex/feedrenderer/migrations"
@@ -35,8 +37,10 @@ const (
 	demoPatience  = time.Minute // from the servers' start to the first moving line
 )
 
-// demoTenants use the same game ids.
+// demoTenants are for everybody, secluded is watched with a key. All use the same game ids.
 var demoTenants = []feed.TenantID{"acme", "globex"}
+
+const secluded = feed.TenantID("initech")
 
 func (c *demoCommand) check(f *faults) {
 	if c.ValkeyURL != "" {
@@ -47,7 +51,7 @@ func (c *demoCommand) check(f *faults) {
 	}
 	listenAddress(f, "listen", c.Listen)
 	c.config = c.read(f)
-	c.config.Tenants, c.config.Endless = demoTenants, stage
+	c.config.Tenants, c.config.Endless = append(slices.Clone(demoTenants), secluded), stage
 }
 
 // run starts everything in the order in which it is needed, says when a watcher sees lines, and ends it in the other
@@ -59,6 +63,10 @@ func (c *demoCommand) run(ctx context.Context, p process) (err error) {
 		return err
 	}
 	if err := migrations.Up(ctx, backends.postgres.URL); err != nil {
+		return err
+	}
+	key, err := seclude(ctx, backends.postgres.URL)
+	if err != nil {
 		return err
 	}
 	var replicas replicas
@@ -82,7 +90,7 @@ func (c *demoCommand) run(ctx context.Context, p process) (err error) {
 		if err := moving(life, addresses[0]); err != nil {
 			return err
 		}
-		return announce(p.stdout, addresses, &replicas, c.program(backends))
+		return announce(p.stdout, addresses, &replicas, c.program(backends), key)
 	})
 	return parts.Wait()
 }
@@ -118,15 +126,34 @@ func (s *demoServers) stop() error {
 	return stopping.Wait()
 }
 
+// demoKeyLife bounds what a demo leaves in a database that was named.
+const demoKeyLife = 24 * time.Hour
+
+// seclude makes the tenant that is not for everybody, and a key to watch it.
+func seclude(ctx context.Context, databaseURL string) (key string, err error) {
+	err = manage(ctx, databaseURL, func(admin *tenants.Admin) error {
+		if err := admin.Create(ctx, tenants.Tenant{ID: secluded}); err != nil && !errors.Is(err, tenants.ErrExists) {
+			return err
+		}
+		expires := time.Now().Add(demoKeyLife)
+		_, text, err := admin.CreateKey(ctx, secluded, tenants.Watch, "demo", &expires)
+		if err == nil {
+			key = text.Reveal()
+		}
+		return err
+	})
+	return key, err
+}
+
 // startReplicas starts renderers and web processes, and gives the public addresses of the latter.
 func (c *demoCommand) startReplicas(ctx context.Context, p process, all *replicas, s *demoServers) ([]string, error) {
-	tenants := make([]string, len(demoTenants))
+	public := make([]string, len(demoTenants))
 	for i, tenant := range demoTenants {
-		tenants[i] = string(tenant)
+		public[i] = string(tenant)
 	}
 	start := func(name, role string, more ...string) error {
 		arguments := append([]string{
-			"serve", "--roles", role, "--tenants", strings.Join(tenants, ","), "--log-level", "warn",
+			"serve", "--roles", role, "--tenants", strings.Join(public, ","), "--log-level", "warn",
 			"--private-listen", "127.0.0.1:0", "--grace", "3s",
 		}, more...)
 		return all.start(name, p, arguments, "VALKEY_URL="+s.valkey.URL, "DATABASE_URL="+s.postgres.URL)
@@ -210,7 +237,7 @@ func (c *demoCommand) program(s *demoServers) string {
 }
 
 // announce tells people where to look, and how to have a say.
-func announce(out io.Writer, addresses []string, all *replicas, program string) error {
+func announce(out io.Writer, addresses []string, all *replicas, program, key string) error {
 	var lobbies strings.Builder
 	for _, address := range addresses {
 		for _, tenant := range demoTenants {
@@ -219,14 +246,17 @@ func announce(out io.Writer, addresses []string, all *replicas, program string) 
 	}
 	_, err := fmt.Fprintf(out, `ready http://%[1]s/%[2]s/%[3]s
 
-All games of both tenants, by either web process:
+All games of two tenants that are for everybody, by either web process:
 %[4]s
+A tenant that is not, with the key that it takes behind the #, which no browser sends along:
+  http://%[1]s/%[7]s/%[3]s#token=%[8]s
+
 A word of your own, from another terminal:
   %[5]s append %[2]s/%[3]s kind=notice text=hello
 
 The processes: %[6]s
 Kill one and see nothing happen: another takes over, and it starts again.
 Ctrl-C ends all of it and leaves nothing behind.
-`, addresses[0], demoTenants[0], stage, lobbies.String(), program, all)
+`, addresses[0], demoTenants[0], stage, lobbies.String(), program, all, secluded, key)
 	return err
 }

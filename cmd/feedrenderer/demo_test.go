@@ -65,6 +65,16 @@ func TestDemo(t *testing.T) {
 			page.Until(newest + ` !== "` + browsertest.Eval[string](page, newest) + `"`)
 		}
 
+		secluded := regexp.MustCompile(`(?m)^  (http://\S+)(#token=\S+)$`).FindStringSubmatch(p.stdout.String())
+		if secluded == nil {
+			t.Fatalf("no page of a tenant that is not for everybody: %s", p.stdout)
+		}
+		private := browsertest.Tab(t)
+		private.Open(secluded[1])
+		private.Until(`document.getElementById("token").checkVisibility()`)
+		private.Do(`location.hash = "` + secluded[2] + `"`)
+		private.Until(`(` + newest + `) && location.hash === ""`)
+
 		word := regexp.MustCompile(`VALKEY_URL=(\S+) \S+ (append .* text=hello)\n`).FindStringSubmatch(p.stdout.String())
 		if word == nil {
 			t.Fatalf("no command for a word of one's own: %s", p.stdout)
