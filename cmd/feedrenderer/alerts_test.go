@@ -40,8 +40,9 @@ func checkMetrics(t *testing.T, text string) {
 	}
 }
 
-// The alerts that need no server to be away; the others, which take longer, are in the heavy form of the tests.
-func TestAlertsFireOnTheirFaultsAndClearOnceMended(t *testing.T) {
+// A real Prometheus with the shipped rules and the dashboard's queries. Here are the alerts that need no server to be away;
+// the others, which take longer, are in the heavy form of the tests.
+func TestAlertsFireOnTheirFaultsAndClearOnceMendedAndTheDashboardHasData(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t, serverstest.OwnValkey(t).URL)
 	m := startMonitor(t, s, 2)
@@ -50,7 +51,9 @@ func TestAlertsFireOnTheirFaultsAndClearOnceMended(t *testing.T) {
 	// Case 7, as it must not stay: read by processes long gone, never settled, and nobody runs.
 	site := m.serve("web", "--tenants", "acme", "--degraded-after", "3s")
 	s.orphans(game, 952, 17)
-	t.Logf("952 orphans, scraped every %v: fires after %v", scrapeEvery, m.fires(t, "FeedrendererEventsPending/acme").Round(time.Millisecond))
+	left := time.Now()
+	since := m.fires(t, "FeedrendererEventsPending/acme")
+	t.Logf("952 orphans, long past the threshold, scraped every %v: fires after %v", scrapeEvery, since.Sub(left).Round(time.Millisecond))
 	m.fires(t, "FeedrendererNoRenderer")
 	text := site.metrics()
 	for _, want := range []string{
@@ -86,7 +89,8 @@ func TestAlertsFireOnTheirFaultsAndClearOnceMended(t *testing.T) {
 	s.configure("maxmemory-policy", "noeviction")
 	m.clears(t, "FeedrendererDeadLetters/acme")
 	m.clears(t, "FeedrendererServerEvicts")
-	if left := m.firing(); len(left) > 0 {
-		t.Errorf("all is well, and %v fire", left)
+	if firing := m.firing(); len(firing) > 0 {
+		t.Errorf("all is well, and %v fire", firing)
 	}
+	m.fillsTheDashboard(site, game)
 }

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,8 +34,8 @@ const (
 	scrapeEvery = 2 * time.Second
 )
 
-// startMonitor starts one for so many processes. It knows their addresses from the start: it takes up new ones only every
-// few seconds.
+// startMonitor starts one for so many processes, whose addresses it knows from the start: it takes up new ones only every
+// five seconds.
 func startMonitor(t *testing.T, s *system, processes int) *monitor {
 	t.Helper()
 	m := &monitor{t: t, s: s}
@@ -105,7 +104,7 @@ func hurry(t *testing.T, rules string) string {
 	})
 }
 
-// serve starts a process that is scraped.
+// serve starts a process and returns when it was scraped.
 func (m *monitor) serve(roles string, arguments ...string) *program {
 	m.t.Helper()
 	seat := m.seats[0]
@@ -115,41 +114,47 @@ func (m *monitor) serve(roles string, arguments ...string) *program {
 	}
 	p := m.s.serve(roles, append(arguments, "--private-listen", seat.Addr().String())...)
 	p.private = seat.Addr().String()
-	return p.ready()
+	p.ready()
+	until(m.t, "it is scraped", func() bool { return len(m.values(fmt.Sprintf("up{instance=%q} == 1", p.private))) > 0 })
+	return p
 }
 
-// firing lists the names of the alerts that fire, each with the tenant it is about, if any: Name or Name/tenant.
-func (m *monitor) firing() []string {
+// firing are the alerts that fire, each by its name and the tenant that it is about, if any: Name or Name/tenant; with the
+// moment since which its condition holds.
+func (m *monitor) firing() map[string]time.Time {
 	m.t.Helper()
 	var said struct {
 		Alerts []struct {
-			State  string
-			Labels map[string]string
+			State    string
+			ActiveAt time.Time
+			Labels   map[string]string
 		}
 	}
 	m.ask("/api/v1/alerts", &said)
-	var out []string
+	out := map[string]time.Time{}
 	for _, a := range said.Alerts {
 		if a.State == "firing" {
-			out = append(out, strings.TrimSuffix(a.Labels["alertname"]+"/"+a.Labels["tenant"], "/"))
+			out[strings.TrimSuffix(a.Labels["alertname"]+"/"+a.Labels["tenant"], "/")] = a.ActiveAt
 		}
 	}
 	return out
 }
 
-// fires waits until an alert fires, and says how long that took.
-func (m *monitor) fires(t *testing.T, alert string) time.Duration {
+// fires waits until an alert fires, and says since when its condition holds.
+func (m *monitor) fires(t *testing.T, alert string) (since time.Time) {
 	t.Helper()
-	begun := time.Now()
-	until(t, alert+" fires", func() bool { return slices.Contains(m.firing(), alert) })
-	return time.Since(begun)
+	until(t, alert+" fires", func() (fires bool) {
+		since, fires = m.firing()[alert]
+		return fires
+	})
+	return since
 }
 
 // clears waits until an alert no longer fires, and says how long that took.
 func (m *monitor) clears(t *testing.T, alert string) time.Duration {
 	t.Helper()
 	begun := time.Now()
-	until(t, alert+" clears", func() bool { return !slices.Contains(m.firing(), alert) })
+	until(t, alert+" clears", func() bool { return m.firing()[alert].IsZero() })
 	return time.Since(begun)
 }
 
