@@ -163,15 +163,16 @@ type streamRow struct {
 }
 
 func viewOf(h GroupHealth) groupView {
+	h.Streams = slices.DeleteFunc(slices.Clone(h.Streams), func(st StreamHealth) bool {
+		return st.Game == "" && weight(st) == 0 // a retry stream at rest
+	})
 	v := groupView{Name: h.Group, Eviction: h.Eviction, Totals: totalsOf(h), Replicas: slices.Clone(h.Replicas[:min(len(h.Replicas), replicasShown)]), Streams: []streamRow{}}
 	for i := range v.Replicas {
 		if v.Replicas[i].Alive {
 			v.Replicas[i].Idle = 0 // of one that lives it is no news
 		}
 	}
-	list := slices.DeleteFunc(slices.Clone(h.Streams), func(st StreamHealth) bool {
-		return st.Game == "" && weight(st) == 0 // a retry stream at rest
-	})
+	list := h.Streams
 	slices.SortStableFunc(list, func(a, b StreamHealth) int { return weight(b) - weight(a) })
 	v.More = max(0, len(list)-streamsShown)
 	for _, st := range list[:len(list)-v.More] {

@@ -6,7 +6,7 @@ import { FeedClient } from './feed-client.js';
 import { StatusView } from './status-view.js';
 import { showNotice } from './game-view.js';
 import { perFrame } from './dom.js';
-import { liveURL, wakeWithPage } from './page.js';
+import { liveURL, tab, wakeWithPage } from './page.js';
 import { GROUP, groupSocket } from './operate-socket.js';
 import { GroupView } from './operate-view.js';
 import { LettersView } from './operate-letters.js';
@@ -27,20 +27,6 @@ const plots = new History($);
 const letters = new LettersView($('letters'), $('letters-said'), (path, options) => ask(path, options));
 const draw = perFrame(drawNow);
 
-/** Keys live as long as the tab where the browser keeps them at all. */
-const session = {
-  read: () => attempt(() => sessionStorage.getItem(STORED)) ?? '',
-  write: (value) => attempt(() => (value ? sessionStorage.setItem(STORED, value) : sessionStorage.removeItem(STORED))),
-};
-
-function attempt(what) {
-  try {
-    return what();
-  } catch {
-    return undefined;
-  }
-}
-
 function enter(given) {
   client?.close();
   key = given;
@@ -58,7 +44,7 @@ function leave(why) {
   client?.close();
   client = null;
   key = '';
-  session.write('');
+  tab.write(STORED, '');
   $('figures').hidden = $('controls').hidden = $('banner').hidden = true;
   showNotice($('notice'), null);
   $('gate').hidden = false;
@@ -74,7 +60,7 @@ function take(said) {
     troubled = true;
     draw();
   } else if (said.streams) {
-    session.write(key);
+    tab.write(STORED, key);
     frame = said.streams;
     troubled = false;
     plots.add(frame.samples);
@@ -120,5 +106,6 @@ $('gate').addEventListener('submit', (event) => {
 });
 $('forget').addEventListener('click', () => leave(''));
 wakeWithPage({ retry: () => client?.retry(), wake: () => client?.wake() });
-if (session.read()) enter(session.read());
+const kept = tab.read(STORED, '');
+if (kept) enter(kept);
 else leave('');
