@@ -52,8 +52,11 @@ func TestDoor(t *testing.T) {
 		if got := browsertest.Eval[string](page, `[...document.querySelectorAll(".chip, .tool, .skeleton, #facts, #board, #end")].filter((each) => each.checkVisibility() && each.childElementCount).map((each) => each.id).join(" ")`); got != "" {
 			t.Errorf("of the page behind the door is shown: %s", got)
 		}
-		if bad := browsertest.Eval[string](page, contrast); bad != "" {
-			t.Errorf("hard to read: %s", bad)
+		for _, scheme := range []string{"light", "dark"} {
+			page.Prefers("color-scheme", scheme)
+			if bad := browsertest.Eval[string](page, contrast); bad != "" {
+				t.Errorf("%s, hard to read: %s", scheme, bad)
+			}
 		}
 		if len(s.sockets) > 0 || len(s.requests(0)) > 0 {
 			t.Error("it asked the server")

@@ -135,6 +135,32 @@ func TestEveryone(t *testing.T) {
 		}
 	})
 
+	t.Run("FocusIsNeverStolenWhateverHappens", func(t *testing.T) {
+		t.Parallel()
+		s, page, k := open(t)
+		page.Do(atOnce)
+		k.send(snap("g1", 3, false, down(3, 1)...))
+		until(page, 3, 2, 1)
+		ver := 3
+		for i, focus := range []string{`document.getElementById("pause")`, row(2), row(2) + `.querySelector("a.when")`} {
+			page.Do(focus + `.focus()`)
+			changed := fmt.Sprintf("changed %d", i)
+			k.send(live("g1", ver, ver+2, line(10+i, ver+1), with(line(1, ver+2), "state", "corrected", "text", changed)))
+			ver += 2
+			k.send(object{"t": "game", "g": "g1", "game": with(header("g1", ver), "board", []object{{"player": changed, "score": i}})})
+			page.Until(row(10+i) + ` && document.querySelector(".board .player").textContent === ` + row(1) + `.querySelector(".text").textContent`)
+			k.close(4006, "suspended: the tenant is, come back later")
+			noticed(page, "suspended")
+			k = s.socket()
+			k.sub("g1")
+			k.send(delta("g1", ver, ver))
+			page.Until(`document.getElementById("notice").hidden`)
+			if !browsertest.Eval[bool](page, focus+` === document.activeElement`) {
+				t.Errorf("the focus left %s for %s", focus, browsertest.Eval[string](page, `document.activeElement.outerHTML`))
+			}
+		}
+	})
+
 	t.Run("DigestsComeAtMostEveryEightSecondsWhateverHappens", func(t *testing.T) {
 		t.Parallel()
 		s := newSite(t)
