@@ -122,7 +122,7 @@ func (c *again) replay(ctx context.Context, b *workbench, p process, done string
 	bar := newBar(p.stderr)
 	so, err := render.NewReplay(render.ReplayConfig{
 		WorkerConfig: render.WorkerConfig{
-			Kinds: c.kinds, Timeline: timeline.NewWriter(b.pool), Doorbell: broadcast.NewPublisher(b.client), Logger: p.log,
+			Kinds: c.kinds, Timeline: timeline.NewRerenderer(b.pool), Doorbell: broadcast.NewPublisher(b.client), Logger: p.log,
 		},
 		Source: source,
 		Rate:   c.rate,

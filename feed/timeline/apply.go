@@ -15,10 +15,13 @@ import (
 )
 
 // Writer applies lines, of all tenants.
-type Writer struct{ pool *pgxpool.Pool }
+type Writer struct {
+	pool       *pgxpool.Pool
+	locksFirst bool // see NewRerenderer
+}
 
 // NewWriter returns a writer over a pool of [RoleRender].
-func NewWriter(pool *pgxpool.Pool) *Writer { return &Writer{pool} }
+func NewWriter(pool *pgxpool.Pool) *Writer { return &Writer{pool: pool} }
 
 // Applied is what became of a batch.
 type Applied struct {

@@ -5,9 +5,36 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/codemojex/feedrenderer/feed"
 )
+
+// NewRerenderer returns a writer of lines that are rendered anew. It locks the games of a batch before it looks at their
+// lines: what others write at the same time is then there to be seen, and a line that it hides, however short it was shown,
+// changes the epoch. Other writers do without: what they race with is the first rendering of the same line.
+func NewRerenderer(pool *pgxpool.Pool) *Writer { return &Writer{pool: pool, locksFirst: true} }
+
+const lockSQL = `
+select from games as g join unnest($1::text[], $2::text[]) as k (tenant, game) on g.tenant = k.tenant and g.game = k.game
+order by g.tenant, g.game for update of g`
+
+// lockAndAsk sends both statements at once, as one transaction of which the second sees what was committed until the
+// first had the locks: no lock waits for us.
+func (w *Writer) lockAndAsk(ctx context.Context, b *batch, sql string, args []any) (answers []answer, err error) {
+	both := &pgx.Batch{}
+	both.Queue(lockSQL, b.games.tenants, b.games.games)
+	both.Queue(sql, args...)
+	results := w.pool.SendBatch(ctx, both)
+	if _, err = results.Exec(); err == nil {
+		rows, _ := results.Query() // the error comes with the rows
+		answers, err = pgx.CollectRows(rows, pgx.RowToStructByPos[answer])
+	}
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	return answers, err
+}
 
 // Kept is what is kept of the events of a line, for rendering them anew.
 type Kept struct {

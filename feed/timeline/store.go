@@ -28,12 +28,19 @@ func (w *Writer) store(ctx context.Context, b *batch) ([]feed.Change, error) {
 	if !b.opens {
 		args = append(args, l.amendBys, l.amendVersions, l.retracted, l.amendments, l.amendRaws)
 	}
-	rows, _ := w.pool.Query(ctx, sql, args...) // the error comes with the rows
-	answers, err := pgx.CollectRows(rows, pgx.RowToStructByPos[answer])
+	answers, err := w.ask(ctx, b, sql, args)
 	if err != nil {
 		return nil, err
 	}
 	return b.changes(answers)
+}
+
+func (w *Writer) ask(ctx context.Context, b *batch, sql string, args []any) ([]answer, error) {
+	if w.locksFirst {
+		return w.lockAndAsk(ctx, b, sql, args)
+	}
+	rows, _ := w.pool.Query(ctx, sql, args...) // the error comes with the rows
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[answer])
 }
 
 // answer is a game of the batch, or where it has an Evt a line that changed.
