@@ -72,6 +72,30 @@ func TestLobby(t *testing.T) {
 		page.Until(`document.querySelector("#over .card").dataset.game === "g1" && document.querySelectorAll("#running .card").length === 1`)
 	})
 
+	t.Run("LongNamesAndDoubleSizeBreakNoCardAndAllIsReadByDayAndByNight", func(t *testing.T) {
+		t.Parallel()
+		_, page, k := lobby(t, "g1", "g2")
+		page.Prefers("reduced-motion", "reduce")
+		k.sub("g1")
+		k.sub("g2")
+		long := strings.Repeat("W", 200)
+		k.send(with(snap("g1", 2, true, with(line(1, 1), "actor", long, "text", long+" scored 7 %")), "game", with(header("g1", 2), "title", long, "mode", "golden", "pool", strings.Repeat("9", 60), "board", []object{{"player": long, "score": 600}})))
+		k.send(with(snap("g2", 2, true, retracted(2, 2, long)), "game", with(header("g2", 2), "status", "settled", "mode", "blind", "title", "قط_فضائي")))
+		page.Until(`document.querySelectorAll(".card-line[data-state]").length === 2`)
+		for _, width := range []int64{1280, 640, 320} {
+			page.Size(width, 700)
+			if got := browsertest.Eval[string](page, `[document.scrollingElement, ...document.querySelectorAll(".card, .card-line, .card-facts, .top")].filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.className || each.tagName).join(" ")`); got != "" {
+				t.Errorf("at %d px too wide: %s", width, got)
+			}
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			page.Prefers("color-scheme", scheme)
+			if bad := browsertest.Eval[string](page, contrast); bad != "" {
+				t.Errorf("%s:\n%s", scheme, bad)
+			}
+		}
+	})
+
 	t.Run("WithoutGamesItSaysSo", func(t *testing.T) {
 		t.Parallel()
 		s := newSite(t)

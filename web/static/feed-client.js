@@ -14,6 +14,8 @@
  * `client.status()` speaks from the age of the last frame, never from the socket's own opinion; `onstatus` is called once a second while it
  * may change. The server sends a tick every 10 s, so silence for 3 s beyond that is worth a word to the reader.
  *
+ * Where the games are not public give `token`, and `client.authorize(token)` before it runs out; it travels in the first frame or a header.
+ *
  * Close codes below 4500 and everything else that ends a connection mean "come back": at a random moment of a window that doubles from 1 s
  * to 30 s (full jitter), or of the window that the server's `bye` announced. Codes from 4500 on are final.
  *
