@@ -67,6 +67,7 @@ var rules = map[string]rule{
 	"DELETE T/streams/:game/dead-letters":         {callers: "operate ", ok: 200, query: "?kind=scored"},
 	"GET T/streams/:game/dead-letters":            {callers: "operate ", ok: 200, query: "?kind=scored&older_than=1s"},
 	"POST T/streams/:game/dead-letters/:id/retry": {callers: "operate ", ok: 202},
+	"GET T/streams/:game/dead-letters/:id":        {callers: "operate ", ok: 200},
 	"DELETE T/streams/:game/dead-letters/:id":     {callers: "operate ", ok: 204},
 }
 

@@ -10,7 +10,7 @@ import (
 // FuzzClientFrame: whatever a client sends is a frame or an error fit to be said, never a panic.
 func FuzzClientFrame(f *testing.F) {
 	for _, seed := range []string{
-		`{"t":"sub","g":"g1"}`, `{"t":"sub","g":"g1","since":"e1:5","limit":500}`, `{"t":"unsub","g":"g1"}`, `{"t":"ping"}`, `{"t":"auth","token":"x"}`,
+		`{"t":"sub","g":"g1"}`, `{"t":"sub","g":"g1","since":"e1:5","limit":500}`, `{"t":"unsub","g":"g1"}`, `{"t":"ping"}`, `{"t":"operate"}`, `{"t":"auth","token":"x"}`,
 		`{"t":"sub","g":"\u0000","limit":1e9}`, `{"T":"sub"}`, `[]`, `null`, `"`, ``, "\xff", `{"t":"sub","since":"` + "\xc3\x28" + `"}`,
 	} {
 		f.Add([]byte(seed))

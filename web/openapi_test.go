@@ -249,6 +249,7 @@ func TestOpenAPI(t *testing.T) {
 		for _, path := range []string{streams, streams + "?limit=1&after=a", streams + "/g1/dead-letters?limit=1&after=1-1&kind=a&reason=b&older_than=1h"} {
 			ask(private.URL, http.MethodGet, path, "", true)
 		}
+		ask(private.URL, http.MethodGet, streams+"/g1/dead-letters/1-1", "", true)
 		ask(private.URL, http.MethodPost, streams+"/g1/dead-letters/1-1/retry", "", true)
 		ask(private.URL, http.MethodDelete, streams+"/g1/dead-letters/1-1", "", true)
 		ask(private.URL, http.MethodPost, streams+"/g1/dead-letters/retry?all=true", "", true)

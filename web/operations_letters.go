@@ -10,6 +10,27 @@ import (
 	"github.com/codemojex/feedrenderer/feed"
 )
 
+// oneLetter shows all of a dead letter.
+func (s *Server) oneLetter(c echo.Context) error {
+	key, err := s.key(c)
+	if err != nil {
+		return err
+	}
+	if s.config.DeadLetters == nil {
+		return errNoSuch
+	}
+	list, _, err := s.config.DeadLetters.List(c.Request().Context(), key, LettersQuery{ID: c.Param("id"), Limit: 1})
+	switch {
+	case errors.Is(err, ErrNoLetter):
+		return errNoSuch
+	case err != nil:
+		return s.noStreams(err)
+	case len(list) != 1:
+		return errNoSuch
+	}
+	return secretJSON(c, http.StatusOK, list[0])
+}
+
 // lettersAtOnce is how many dead letters one request retries or drops at most.
 const lettersAtOnce = 1000
 

@@ -53,6 +53,7 @@ func (s *Server) public() []route {
 		{http.MethodGet, letters, operating, s.deadLetters},
 		{http.MethodPost, letters + "/retry", operating, s.retryLetters},
 		{http.MethodDelete, letters, operating, s.dropLetters},
+		{http.MethodGet, letters + "/:id", operating, s.oneLetter},
 		{http.MethodPost, letters + "/:id/retry", operating, s.retryLetter},
 		{http.MethodDelete, letters + "/:id", operating, s.dropLetter},
 		{http.MethodPost, tenant + "/watch-tokens", minting, s.mint},
@@ -84,6 +85,7 @@ func (s *Server) private() []route {
 			route{http.MethodGet, letters, operators, s.deadLetters},
 			route{http.MethodPost, letters + "/retry", operators, s.retryLetters},
 			route{http.MethodDelete, letters, operators, s.dropLetters},
+			route{http.MethodGet, letters + "/:id", operators, s.oneLetter},
 			route{http.MethodPost, letters + "/:id/retry", operators, s.retryLetter},
 			route{http.MethodDelete, letters + "/:id", operators, s.dropLetter},
 		)

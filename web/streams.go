@@ -75,6 +75,7 @@ type ConsumerHealth struct {
 
 // LettersQuery asks for letters by what they are. A zero field asks nothing.
 type LettersQuery struct {
+	ID        string // this one alone
 	After     string // the id of a letter
 	Limit     int
 	Kind      string        // of the event

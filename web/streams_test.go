@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +31,7 @@ func (*groupModel) Streams(_ context.Context, tenant feed.TenantID) (GroupHealth
 }
 
 func (*groupModel) List(_ context.Context, game feed.GameKey, ask LettersQuery) ([]DeadLetter, string, error) {
-	if err := groupError(game, ask.After); err != nil {
+	if err := groupError(game, cmp.Or(ask.ID, ask.After)); err != nil {
 		return nil, "", err
 	}
 	fields := []RawField{{"big", strings.Repeat("é", 1<<10), 2 << 10}}
@@ -100,9 +101,19 @@ func TestOperatorsSeeStreamsAndDeadLetters(t *testing.T) {
 		}
 	})
 
+	t.Run("AllOfALetterThatIsAskedForAlone", func(t *testing.T) {
+		var l DeadLetter
+		answer(http.MethodGet, "/g1/dead-letters/1-1", 200, &l)
+		if len(l.Fields) != 151 || l.More || len(l.Fields[0].Value) != 2<<10 {
+			t.Errorf("%d fields, the first of %d bytes: %v", len(l.Fields), len(l.Fields[0].Value), l.More)
+		}
+	})
+
 	t.Run("WhatIsNotThereIsNotFoundAndWhatIsDownIsUnavailable", func(t *testing.T) {
 		answer(http.MethodPost, "/g1/dead-letters/1-1/retry", 202, nil)
 		answer(http.MethodPost, "/g1/dead-letters/none/retry", 404, nil)
+		answer(http.MethodGet, "/g1/dead-letters/none", 404, nil)
+		answer(http.MethodGet, "/down/dead-letters/1-1", 503, nil)
 		answer(http.MethodDelete, "/g1/dead-letters/none", 404, nil)
 		answer(http.MethodGet, "/g1/dead-letters?after=none", 400, nil)
 		answer(http.MethodGet, "/g1/dead-letters?older_than=soon", 400, nil)

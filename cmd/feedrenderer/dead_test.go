@@ -105,6 +105,10 @@ func TestAPoisonEntryBecomesALineInItsPlaceOnceItsKindIsMendedAndItIsRetried(t *
 	if status, body := operate(t, http.MethodGet, url+"?limit=3&kind=cheered", key); status != http.StatusOK || strings.Count(body, `"evt"`) != 3 || !strings.Contains(body, `"next"`) {
 		t.Errorf("%d %s", status, body)
 	}
+	var whole web.DeadLetter
+	if status, body := operate(t, http.MethodGet, url+"/"+letters[3].ID, key); status != http.StatusOK || json.Unmarshal([]byte(body), &whole) != nil || whole.Evt != ids[85].String() || len(whole.Past) != 1 {
+		t.Errorf("one alone: %d %s", status, body)
+	}
 	watcher := browsertest.Tab(t)
 	watcher.Open("http://" + site.public + "/" + string(tenant) + "/g1")
 	watcher.Until(`document.querySelectorAll("article").length === 96 && document.querySelector("#status").dataset.status === "live"`)

@@ -197,6 +197,10 @@ const (
 
 // List implements web.DeadLetters.
 func (g *group) List(ctx context.Context, game feed.GameKey, ask web.LettersQuery) ([]web.DeadLetter, string, error) {
+	if ask.ID != "" {
+		l, err := g.letter(ctx, game, ask.ID)
+		return []web.DeadLetter{l}, "", err
+	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	out, after := []web.DeadLetter{}, ask.After
