@@ -22,10 +22,20 @@ import (
 // backends are the servers that a serve process works with.
 type backends struct {
 	valkey    valkey.Client
-	listening valkey.Client // subscribes, and nothing else; nil without the web role
-	render    *pgxpool.Pool // in the role that writes; without the render role, for the few things that operators do
-	web       *pgxpool.Pool // in the role that reads; nil without the web role
-	admin     *pgxpool.Pool // in the role that manages tenants; likewise
+	listening valkey.Client         // subscribes, and nothing else; nil without the web role
+	ears      *broadcast.Subscriber // over it; likewise
+	render    *pgxpool.Pool         // in the role that writes; without the render role, for the few things that operators do
+	web       *pgxpool.Pool         // in the role that reads; nil without the web role
+	admin     *pgxpool.Pool         // in the role that manages tenants; likewise
+}
+
+// bell rings for other processes, and at once for this one where it has watchers.
+func (b *backends) bell() *broadcast.Publisher {
+	bell := broadcast.NewPublisher(b.valkey)
+	if b.ears != nil {
+		bell = bell.Near(b.ears)
+	}
+	return bell
 }
 
 func (b *backends) close() {
@@ -60,7 +70,9 @@ func (c *serveCommand) connect(ctx context.Context, log *slog.Logger, state *sta
 		if c.settings.web && b.listening == nil {
 			if b.listening, err = newValkey(broadcast.SubscriberOption(c.settings.valkey)); err != nil {
 				b.listening = nil
+				return err
 			}
+			b.ears = broadcast.NewSubscriber(b.listening, log)
 		}
 		return err
 	})

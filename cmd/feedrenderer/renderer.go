@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/codemojex/feedrenderer/consumer"
-	"github.com/codemojex/feedrenderer/feed/broadcast"
 	"github.com/codemojex/feedrenderer/feed/tenants"
 	"github.com/codemojex/feedrenderer/feed/timeline"
 	"github.com/codemojex/feedrenderer/render"
@@ -28,7 +27,7 @@ func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, er
 	r := &renderer{worker: render.NewWorker(render.WorkerConfig{
 		Kinds:    s.kinds,
 		Timeline: writer,
-		Doorbell: broadcast.NewPublisher(b.valkey),
+		Doorbell: b.bell(),
 		Logger:   log,
 	})}
 	var err error
@@ -65,7 +64,7 @@ func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, er
 		Group:    c.Group,
 		Tenants:  tenants.NewStore(b.render),
 		Timeline: writer,
-		Doorbell: broadcast.NewPublisher(b.valkey),
+		Doorbell: b.bell(),
 		Logger:   log,
 		Every:    s.upkeep,
 		Grace:    s.groupGrace,

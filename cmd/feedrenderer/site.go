@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/codemojex/feedrenderer/feed"
-	"github.com/codemojex/feedrenderer/feed/broadcast"
 	"github.com/codemojex/feedrenderer/feed/tenants"
 	"github.com/codemojex/feedrenderer/feed/timeline"
 	"github.com/codemojex/feedrenderer/web"
@@ -28,7 +27,7 @@ type site struct {
 // newSite listens on the public address. unseen is told of games that somebody wants to watch and that are not there; it
 // may be nil.
 func (c *serveCommand) newSite(ctx context.Context, b *backends, state *state, unseen func(feed.GameKey), log *slog.Logger) (*site, error) {
-	writer, publisher := timeline.NewWriter(b.render), broadcast.NewPublisher(b.valkey)
+	writer, publisher := timeline.NewWriter(b.render), b.bell()
 	mint, err := newMint()
 	if err != nil {
 		return nil, err
@@ -45,7 +44,7 @@ func (c *serveCommand) newSite(ctx context.Context, b *backends, state *state, u
 		Tenants:  store,
 		Access:   store,
 		Admin:    tenants.NewAdmin(b.admin),
-		Doorbell: broadcast.NewSubscriber(b.listening, log),
+		Doorbell: b.ears,
 		SetMode: func(ctx context.Context, game feed.GameKey, mode feed.Mode) error {
 			return setMode(ctx, writer, publisher, log, game, mode)
 		},

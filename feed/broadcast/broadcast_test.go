@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/valkey-io/valkey-go"
 
 	"github.com/codemojex/feedrenderer/feed"
@@ -123,6 +124,32 @@ func TestDoorbell(t *testing.T) {
 		}
 		if third := hear(t, e.rung); third.From != 5 || third.To != 5 || third.Bare || len(third.Lines) != 0 {
 			t.Errorf("heard %+v", third)
+		}
+	})
+
+	t.Run("ListenersInThePublishersProcessHearAtOnceAndOnce", func(t *testing.T) {
+		t.Parallel()
+		game := key("near")
+		near, far := NewSubscriber(dial(t, url, SubscriberOption), quiet), NewSubscriber(dial(t, url, SubscriberOption), quiet)
+		here, there := follow(t, near, game), follow(t, far, game)
+		publisher := NewPublisher(dial(t, url, plain)).Near(near)
+		if err := publisher.Publish(t.Context(), []feed.Change{change(game, 0, 1, changed(6, 1, "one", feed.Public)), change(game, 1, 2)}); err != nil {
+			t.Fatal(err)
+		}
+		if len(here.rung) != 2 {
+			t.Errorf("%d of 2 messages heard by the time they are published", len(here.rung))
+		}
+		if err := far.Tell(t.Context(), []Count{{Game: game, Watchers: 1}}); err != nil { // behind the messages, on the same channel
+			t.Fatal(err)
+		}
+		hear(t, here.counts)
+		for range 2 {
+			if diff := cmp.Diff(hear(t, here.rung), hear(t, there.rung), cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
+				t.Errorf("-here +there\n%s", diff)
+			}
+		}
+		if len(here.rung) != 0 {
+			t.Error("a message is heard twice")
 		}
 	})
 
@@ -296,7 +323,8 @@ func TestDecode(t *testing.T) {
 		t.Parallel()
 		in := change(acme, 1, 4, changed(3, 2, "a", feed.Public), changed(2, 4, "b\n<c>", feed.Public))
 		at := time.UnixMilli(1_796_052_639_694)
-		got, count, err := decode(acme, encode(&in, at))
+		told, data := encode(&in, at, openOf("p1"))
+		got, count, err := decode(acme, data)
 		if err != nil || count != nil || !got.At.Equal(at) {
 			t.Fatal(got.At, err)
 		}
@@ -311,13 +339,17 @@ func TestDecode(t *testing.T) {
 		if diff := cmp.Diff(in.Views(), views, cmp.Transformer("text", feed.Instant.String)); diff != "" {
 			t.Errorf("-said +heard\n%s", diff)
 		}
+		if diff := cmp.Diff(told, got); diff != "" {
+			t.Errorf("-told +heard\n%s", diff)
+		}
 	})
 }
 
 // FuzzDecode: whatever stands on a channel is a message that chains, a count, or an error.
 func FuzzDecode(f *testing.F) {
 	in := change(acme, 1, 4, changed(3, 2, "a", feed.Public), changed(2, 4, "b", feed.Public))
-	f.Add(encode(&in, time.Now()))
+	_, seed := encode(&in, time.Now(), "{")
+	f.Add(seed)
 	for _, seed := range []string{`{"tenant":"acme","game":"g1","process":"p","n":3}`, `{"tenant":"acme","game":"g1","epoch":"e","from":1,"to":1}`, `null`, `[]`, ``} {
 		f.Add([]byte(seed))
 	}

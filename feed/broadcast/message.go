@@ -43,6 +43,7 @@ const maxMessageBytes = 1 << 20
 
 // wire is either a message or a count, which alone has a process.
 type wire struct {
+	By      string            `json:"by,omitempty"` // the process that rang, if it has listeners itself
 	Tenant  feed.TenantID     `json:"tenant"`
 	Game    feed.GameID       `json:"game"`
 	Epoch   string            `json:"epoch,omitempty"`
@@ -59,11 +60,17 @@ func channel(game feed.GameKey) string {
 	return "feed:{" + string(game.Tenant) + "}:" + string(game.Game)
 }
 
-// encode writes what wire reads. Names of tenants and games and epochs are letters, digits, '-' and '_': they stand in
-// JSON as they are.
-func encode(change *feed.Change, at time.Time) []byte {
-	b := make([]byte, 0, 256+240*len(change.Lines))
-	b = append(append(b, `{"tenant":"`...), change.Game.Tenant...)
+// openOf is how a message begins that a process rang which has listeners itself.
+func openOf(process string) string { return `{"by":"` + process + `",` }
+
+// encode makes the message of a change, and what wire reads of it, from whose bytes the message has its lines. Names of
+// tenants and games and epochs are letters, digits, '-' and '_': they stand in JSON as they are.
+func encode(change *feed.Change, at time.Time, open string) (Message, []byte) {
+	m := Message{Game: change.Game, Epoch: change.Epoch, From: change.From, To: change.To, At: at}
+	views := change.Views()
+	b := make([]byte, 0, 256+240*len(views))
+	b = append(b, open...)
+	b = append(append(b, `"tenant":"`...), change.Game.Tenant...)
 	b = append(append(b, `","game":"`...), change.Game.Game...)
 	b = append(append(b, `","epoch":"`...), change.Epoch...)
 	b = strconv.AppendInt(append(b, `","from":`...), change.From, 10)
@@ -72,15 +79,23 @@ func encode(change *feed.Change, at time.Time) []byte {
 	bare := len(b)
 	b = append(b, `,"lines":[`...)
 	start := len(b)
-	for i, view := range change.Views() {
+	ends := make([]int, len(views))
+	for i := range views {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b = view.AppendJSON(b); len(b)-start >= InlineBytes {
-			return append(b[:bare], '}')
+		if b = views[i].AppendJSON(b); len(b)-start >= InlineBytes {
+			m.Bare = true
+			return m, append(b[:bare], '}')
 		}
+		ends[i] = len(b)
 	}
-	return append(b, "]}"...)
+	m.Lines = make([]Line, len(views))
+	for i := range views {
+		m.Lines[i] = Line{Evt: views[i].Evt, Ver: views[i].Ver, JSON: b[start:ends[i]:ends[i]]}
+		start = ends[i] + 1
+	}
+	return m, append(b, "]}"...)
 }
 
 // decode reads what was published on the channel of a game: a message, or a count where that is not nil. Anything a

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +36,9 @@ type Subscriber struct {
 	process     string
 	logger      *slog.Logger
 	undecodable atomic.Int64
+
+	mu        sync.Mutex // guards listeners
+	listeners map[feed.GameKey][]Listener
 }
 
 // NewSubscriber makes a subscriber over a client that should be its own, made with [SubscriberOption]. A nil logger
@@ -41,7 +47,7 @@ func NewSubscriber(client valkey.Client, logger *slog.Logger) *Subscriber {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	return &Subscriber{client: client, process: strconv.FormatUint(rand.Uint64(), 36), logger: logger}
+	return &Subscriber{client: client, process: strconv.FormatUint(rand.Uint64(), 36), logger: logger, listeners: map[feed.GameKey][]Listener{}}
 }
 
 // SubscriberOption shapes the options of a client that only subscribes: one connection a node for any number of games,
@@ -61,6 +67,8 @@ const resubscribe = 500 * time.Millisecond
 // Follow hears a game until the context ends. It subscribes anew whenever the connection breaks, each time announced by
 // Subscribed.
 func (s *Subscriber) Follow(ctx context.Context, game feed.GameKey, listener Listener) {
+	s.listen(game, listener)
+	defer s.unlisten(game, listener)
 	name := channel(game)
 	// Receiving outlasts the context until the subscription is taken back: a message that nobody receives any more would
 	// hold up the connection.
@@ -106,7 +114,39 @@ func (s *Subscriber) unsubscribe(ctx context.Context, name string) {
 	}
 }
 
+// listen comes before the subscription: what is rung in this process in between is found when that stands.
+func (s *Subscriber) listen(game feed.GameKey, listener Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners[game] = append(s.listeners[game], listener)
+}
+
+func (s *Subscriber) unlisten(game feed.GameKey, listener Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := slices.Clone(s.listeners[game]) // who is being told has the list
+	if i := slices.Index(left, listener); i >= 0 {
+		left = slices.Delete(left, i, i+1)
+	}
+	if s.listeners[game] = left; len(left) == 0 {
+		delete(s.listeners, game)
+	}
+}
+
+// rang tells those who listen in this process.
+func (s *Subscriber) rang(m Message) {
+	s.mu.Lock()
+	listeners := s.listeners[m.Game]
+	s.mu.Unlock()
+	for _, listener := range listeners {
+		listener.Rang(m)
+	}
+}
+
 func (s *Subscriber) hear(game feed.GameKey, listener Listener, data string) {
+	if strings.HasPrefix(data, openOf(s.process)) { // it was told already
+		return
+	}
 	message, count, err := decode(game, []byte(data))
 	switch {
 	case err != nil:
