@@ -255,6 +255,41 @@ func TestThePagesOfAPrivateTenantAreOpenedByTokensAlone(t *testing.T) {
 	})
 }
 
+// TestAPageSaysWhatKeepsItFromWatchingAndGoesOnByItself is about a tenant that is suspended, or has no place left.
+func TestAPageSaysWhatKeepsItFromWatchingAndGoesOnByItself(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t, serverstest.Valkey(t))
+	const tenant = "narrow"
+	s.run("tenant", "create", tenant, "--public")
+	s.run("tenant", "change", tenant, "--max-sockets", "1")
+	serving := s.serve("render,web").ready()
+	const stream = "emq:{" + tenant + "}:stream:g1"
+	s.xadd(stream, "kind", "opened", "mode", "classic")
+	said := s.xadd(stream, "kind", "notice", "text", "hello")
+	address := "http://" + serving.public + "/" + tenant + "/g1"
+	notice := func(page *browsertest.Page, name string) {
+		t.Helper()
+		page.Until(fmt.Sprintf(`document.getElementById("notice").dataset.notice === %q`, name))
+	}
+
+	first, second := browsertest.Tab(t), browsertest.Tab(t)
+	first.Open(address)
+	untilRow(first, said, "hello", "live")
+	first.Until(`document.getElementById("status").dataset.status === "live"`)
+	second.Open(address)
+	notice(second, "full")
+	s.run("tenant", "change", tenant, "--max-sockets", "10")
+	second.Until(`document.getElementById("notice").hidden && document.getElementById("status").dataset.status === "live"`)
+
+	s.run("tenant", "suspend", tenant)
+	notice(first, "suspended")
+	untilRow(first, said, "hello", "live")
+	s.run("tenant", "resume", tenant)
+	after := s.xadd(stream, "kind", "notice", "text", "after it")
+	untilRow(first, after, "after it", "live")
+	first.Until(`document.getElementById("notice").hidden`)
+}
+
 // browse asks as a browser does, with a key or none.
 func browse(t *testing.T, method, url, key, body string) (status int, answer string) {
 	t.Helper()
