@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/labstack/echo/v4"
 )
@@ -28,6 +29,9 @@ const (
 	rawDirect = 8 << 10 // a write from this size on goes out without being copied
 	rawKept   = 64 << 10
 )
+
+// controlTime is how long a frame that belongs to no flush may take to be written.
+const controlTime = 10 * time.Second
 
 // borrowed are the buffers of flushes.
 var borrowed = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -66,7 +70,10 @@ func (w *rawConn) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.held == nil:
+	case w.held == nil: // a ping, a pong or a close; the deadline of the last flush may have passed long ago
+		if err := w.SetWriteDeadline(time.Now().Add(controlTime)); err != nil {
+			return 0, err
+		}
 		return w.Conn.Write(p)
 	case len(p) < rawDirect:
 		return w.held.Write(p)

@@ -161,6 +161,50 @@ func TestSocket(t *testing.T) {
 		_ = conn.CloseNow()
 	})
 
+	t.Run("OneThatWasLongSilentStillGetsPingsPongsAndItsCloseCode", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		const write = time.Second // what was written last has been long ago
+		s := serve(t, newModel(acme), func(c *Config) { c.Times.Write, c.Times.Tick, c.Times.Probe = write, time.Hour, 3*write })
+		pinged := make(chan struct{}, 10)
+		conn, _, err := websocket.Dial(ctx, s.liveURL("acme"), &websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool { //nolint:bodyclose // the library closes it
+			pinged <- struct{}{}
+			return true
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.CloseNow() })
+		if err := conn.Write(ctx, websocket.MessageText, []byte(`{"t":"ping"}`)); err != nil { // a flush answers
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			var err error
+			for err == nil {
+				_, _, err = conn.Read(ctx)
+			}
+			ended <- err
+		}()
+		<-time.After(2 * write)
+		if err := conn.Ping(ctx); err != nil {
+			t.Errorf("its ping is not answered: %v", err)
+		}
+		select {
+		case <-pinged:
+		case err := <-ended:
+			t.Fatalf("it is not pinged: %v", err)
+		}
+		<-time.After(2 * write)
+		if err := conn.Write(ctx, websocket.MessageBinary, []byte{1}); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; watch.CloseCode(err) != 4502 {
+			t.Errorf("it is closed by %v", err)
+		}
+	})
+
 	// Case 39, at a thirtieth of the time.
 	t.Run("AnIdleWatcherBehindAProxyThatCutsIsKeptAliveByTicks", func(t *testing.T) {
 		t.Parallel()
