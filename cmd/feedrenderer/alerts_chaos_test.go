@@ -83,7 +83,9 @@ func TestAlertsOfServersAndProcessesFireOnTheirFaultsAndClearOnceMended(t *testi
 	fault("valkey is frozen", []string{"FeedrendererValkeyAway", "FeedrendererNoWeb"}, func() { must(valkey.Pause()) },
 		func() { must(valkey.Resume()) })
 
-	rule := func(rule string) { must(s.client.Do(t.Context(), s.client.B().AclSetuser().Username("default").Rule(rule).Build()).Error()) }
+	rule := func(rule string) {
+		must(s.client.Do(t.Context(), s.client.B().AclSetuser().Username("default").Rule(rule).Build()).Error())
+	}
 	fault("valkey does not let itself be asked", []string{"FeedrendererValkeyAway"}, func() { rule("-scan") }, func() { rule("+scan") })
 
 	fault("postgres is gone", []string{"FeedrendererPostgresAway", "FeedrendererRenderingPaused", "FeedrendererNoWeb"}, func() {

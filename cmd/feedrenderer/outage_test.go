@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -178,8 +179,21 @@ func (p *program) saidLittle() {
 	}
 }
 
-// An outage of the streams is told as shortly: the renderer and the web process each lose their server at once.
-func TestAnOutageOfValkeyIsToldInAFewLines(t *testing.T) {
+// processorTime is what a process has used of processors since it began, in seconds.
+func (p *program) processorTime() float64 {
+	p.t.Helper()
+	const name = "\nprocess_cpu_seconds_total "
+	_, after, found := strings.Cut(p.metrics(), name)
+	text, _, _ := strings.Cut(after, "\n")
+	seconds, err := strconv.ParseFloat(text, 64)
+	if !found || err != nil {
+		p.t.Fatalf("no processor time: %v", err)
+	}
+	return seconds
+}
+
+// Case 12, of whole processes: an outage of the streams is told as shortly, and nothing spins meanwhile.
+func TestAnOutageOfValkeyIsToldInAFewLinesAndCostsLittle(t *testing.T) {
 	t.Parallel()
 	valkey := serverstest.OwnValkey(t)
 	s := newSystem(t, valkey.URL)
@@ -191,18 +205,32 @@ func TestAnOutageOfValkeyIsToldInAFewLines(t *testing.T) {
 	if err := valkey.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	used := map[*program]float64{}
+	for _, p := range processes {
+		used[p] = p.processorTime()
+	}
 	down := time.Now()
 	until(t, "it was away for long", func() bool {
 		for _, p := range processes {
-			p.readyz() // and asked, as a load balancer does
+			if status, _ := p.readyz(); status != http.StatusServiceUnavailable {
+				t.Errorf("/readyz is %d while it is away", status)
+			}
 		}
 		return time.Since(down) > outageTime
 	})
+	for _, p := range processes {
+		share := (p.processorTime() - used[p]) / time.Since(down).Seconds()
+		t.Logf("%.1f %% of a processor while it is away", 100*share)
+		if share > .5 {
+			t.Errorf("%.0f %% of a processor", 100*share)
+		}
+	}
 	if err := valkey.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	back := time.Now()
 	s.notices(game, "after", 1)
-	w.sees(t, "after0")
+	t.Logf("appended %v after its return, seen %v after that", time.Since(back).Round(time.Millisecond), w.sees(t, "after0").Round(time.Millisecond))
 	for _, p := range processes {
 		p.ready().saidLittle()
 	}
