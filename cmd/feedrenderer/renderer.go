@@ -31,24 +31,7 @@ func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, er
 		Logger:   log,
 	})}
 	var err error
-	r.consumer, err = consumer.New(consumer.Config{
-		Options:     s.valkey,
-		Group:       c.Group,
-		Name:        c.Name,
-		Start:       consumer.StartHead,
-		Handler:     r.worker.Step,
-		Workers:     s.workers,
-		BatchSize:   s.batch,
-		MinIdle:     s.minIdle,
-		MaxAttempts: s.maxAttempts,
-		DeadLetter:  deadLetters,
-		RetryStream: retryStream,
-		StopTimeout: s.grace,
-		Logger:      log,
-
-		DegradedAfter: s.degradedAfter,
-	})
-	if err != nil {
+	if r.consumer, err = consumer.New(c.member(r.worker.Step, log)); err != nil {
 		return nil, err
 	}
 	r.discovery = render.NewDiscovery(render.DiscoveryConfig{
@@ -70,6 +53,29 @@ func (c *serveCommand) newRenderer(b *backends, log *slog.Logger) (*renderer, er
 		Grace:    s.groupGrace,
 	})
 	return r, nil
+}
+
+// member is the renderer in its group. The streams of a tenant have one hash tag, and so are one share to the consumer: a
+// tenant's flood delays the lines of another by about a batch.
+func (c *serveCommand) member(handler consumer.Handler, log *slog.Logger) consumer.Config {
+	s := &c.settings
+	return consumer.Config{
+		Options:     s.valkey,
+		Group:       c.Group,
+		Name:        c.Name,
+		Start:       consumer.StartHead,
+		Handler:     handler,
+		Workers:     s.workers,
+		BatchSize:   s.batch,
+		MinIdle:     s.minIdle,
+		MaxAttempts: s.maxAttempts,
+		DeadLetter:  deadLetters,
+		RetryStream: retryStream,
+		StopTimeout: s.grace,
+		Logger:      log,
+
+		DegradedAfter: s.degradedAfter,
+	}
 }
 
 // run renders until the context ends; what is begun by then is finished.
