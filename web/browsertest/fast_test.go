@@ -86,7 +86,7 @@ func TestFast(t *testing.T) {
 		k.send(snap("g1", 200, true, down(200, 101)...))
 		page.Until(row(200))
 		page.Do(counted)
-		const lines = 200
+		const lines, rows = 100, 50 // rows of the yardstick, one a frame: a busy machine draws few a second
 		rush := func() {
 			beat := time.NewTicker(time.Second / 50)
 			defer beat.Stop()
@@ -108,8 +108,8 @@ func TestFast(t *testing.T) {
 		if got.Added != lines || got.Draws > got.Frames {
 			t.Errorf("%d rows were made of %d lines, %d times in %d frames", got.Added, lines, got.Draws, got.Frames)
 		}
-		if rows := browsertest.Eval[int](page, `document.querySelectorAll("#feed > article").length`); rows != 200-101+1+lines-got.Removed || rows > 200 {
-			t.Errorf("%d rows, %d removed", rows, got.Removed)
+		if n := browsertest.Eval[int](page, `document.querySelectorAll("#feed > article").length`); n != 200-101+1+lines-got.Removed || n > 150 {
+			t.Errorf("%d rows, %d removed", n, got.Removed)
 		}
 
 		// The yardstick: the same rows put on top of a list of as many, by nothing but the browser.
@@ -117,11 +117,11 @@ func TestFast(t *testing.T) {
 		bare.Open(s.URL + "/acme/g1?bare")
 		s.socket().sub("g1")
 		begun := bare.Worked()
-		bare.Do(fmt.Sprintf(plain, lines))
+		bare.Do(fmt.Sprintf(plain, rows))
 		yardstick := bare.Worked() - begun
 		t.Logf("a line costs the page's thread %v, a bare list %v (ratio %.1f); %d tasks of more than 50 ms, %d draws in %d frames",
-			(took / lines).Round(10*time.Microsecond), (yardstick / lines).Round(10*time.Microsecond), took.Seconds()/yardstick.Seconds(), got.Long, got.Draws, got.Frames)
-		if took > 3*yardstick {
+			(took / lines).Round(10*time.Microsecond), (yardstick / rows).Round(10*time.Microsecond), (took/lines).Seconds()/(yardstick/rows).Seconds(), got.Long, got.Draws, got.Frames)
+		if took/lines > 3*(yardstick/rows) {
 			t.Error("that is much for a row")
 		}
 	})
