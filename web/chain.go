@@ -23,7 +23,7 @@ func (h *hub) Rang(m broadcast.Message) {
 		h.meter.rang("emitted")
 		h.advance(m.To, m.Lines, m.At)
 		h.unpark()
-		h.recent.trim(recentBytes)
+		h.recent.trim(h.room())
 		return
 	}
 	h.meter.rang("parked")
@@ -125,6 +125,7 @@ func (h *hub) swept(head timeline.Head) {
 		return
 	}
 	h.arrived++
+	h.recent.trim(h.room()) // more hubs may have come
 	if h.fails > 0 {
 		h.fails, h.retryAt = 0, time.Now().Add(rand.N(2*firstBackoff))
 		h.rouse()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/codemojex/feedrenderer/feed"
@@ -26,6 +27,7 @@ type hub struct {
 	subscribed func()             // the doorbell stands: what was missed is to be found
 	unseen     func(feed.GameKey) // somebody asked for a game that is not there
 	wake       chan struct{}      // signalled when there may be something to read
+	beside     *atomic.Int64      // hubs of this process
 
 	mu        sync.Mutex // guards all that follows; taken before a watcher's
 	recent    recent
@@ -98,7 +100,9 @@ type snapped struct {
 const (
 	changesPage  = 2000 // lines of one catch-up query; a watcher further behind gets a snapshot
 	readTime     = 5 * time.Second
-	recentBytes  = 1 << 20 // what a hub remembers
+	recentBytes  = 1 << 20   // what a hub remembers at most, and
+	recentAtAll  = 128 << 20 // all hubs of a process together, down to
+	recentLeast  = 16 << 10  // for each
 	parkedBound  = 256     // messages; beyond it only their versions are kept
 	maxBackoff   = time.Second
 	firstBackoff = 50 * time.Millisecond
@@ -110,6 +114,11 @@ const (
 	resetCursor = "cursor" // since is no cursor of this game
 	resetBehind = "behind" // since is too far back for its changes to be worth sending
 )
+
+// room is how many bytes the hub may remember.
+func (h *hub) room() int {
+	return max(recentLeast, min(recentBytes, recentAtAll/max(1, int(h.beside.Load()))))
+}
 
 func (h *hub) rouse() {
 	select {

@@ -1,10 +1,12 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/feed/broadcast"
+	"github.com/codemojex/feedrenderer/feed/timeline"
 	"github.com/codemojex/feedrenderer/watch"
 )
 
@@ -42,7 +45,7 @@ func newBench(t *rapid.T) *bench {
 	b := &bench{t: t, m: newModel(acme), epoch: 1}
 	b.h = &hub{
 		key: acme, table: b.m, times: Times{Park: 1, Header: 1, Counts: time.Second}, log: slog.New(slog.DiscardHandler), faults: newFaults(slog.New(slog.DiscardHandler)), meter: meter,
-		unseen: func(feed.GameKey) {}, subscribed: func() {}, wake: make(chan struct{}, 1),
+		unseen: func(feed.GameKey) {}, subscribed: func() {}, wake: make(chan struct{}, 1), beside: new(atomic.Int64),
 		live: map[*sub]struct{}{}, waiting: map[*sub]struct{}{}, elsewhere: map[string]heard{},
 	}
 	b.m.listeners[acme] = []broadcast.Listener{b}
@@ -281,6 +284,23 @@ func TestHub(t *testing.T) {
 			t.Fatalf("%d live and %d waiting of %d", n, len(b.h.waiting), len(b.spies))
 		}
 	})
+}
+
+func TestTheMoreHubsThereAreTheLessEachRemembers(t *testing.T) {
+	t.Parallel()
+	h := &hub{key: acme, beside: new(atomic.Int64)}
+	h.recent.open("e1", 0)
+	long := bytes.Repeat([]byte("x"), 1000)
+	for n := range 1000 {
+		h.recent.advance(int64(n+1), []broadcast.Line{{Evt: evt(n), Ver: int64(n + 1), JSON: long}})
+	}
+	for _, each := range []struct{ hubs, most int }{{1, recentBytes}, {100, recentBytes}, {1000, recentAtAll / 1000}, {1_000_000, recentLeast}} {
+		h.beside.Store(int64(each.hubs))
+		h.swept(timeline.Head{Game: acme, Cursor: h.recent.cursor()})
+		if h.recent.bytes > each.most || h.recent.bytes < min(each.most, 1000*1000)-2000 {
+			t.Errorf("of %d hubs each remembers %d bytes, want about %d", each.hubs, h.recent.bytes, each.most)
+		}
+	}
 }
 
 func TestAHeaderThatIsCostlyToReadIsReadLessOften(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/codemojex/feedrenderer/feed"
@@ -42,6 +43,7 @@ type hubs struct {
 
 	ctx     context.Context // ends with the server: hubs outlive the requests that make them
 	running sync.WaitGroup
+	count   atomic.Int64 // of the open ones
 
 	mu    sync.Mutex // guards games; taken before a hub's
 	games map[feed.GameKey]openHub
@@ -66,6 +68,7 @@ func (hs *hubs) of(key feed.GameKey) *hub {
 		key: key, table: hs.table, log: hs.log, faults: hs.faults, meter: hs.meter, unseen: hs.unseen, subscribed: hs.sweepSoon,
 		times:     hs.times,
 		wake:      make(chan struct{}, 1),
+		beside:    &hs.count,
 		live:      map[*sub]struct{}{},
 		waiting:   map[*sub]struct{}{},
 		elsewhere: map[string]heard{},
@@ -74,6 +77,7 @@ func (hs *hubs) of(key feed.GameKey) *hub {
 	ctx, stop := context.WithCancel(hs.ctx)
 	hs.games[key] = openHub{h, stop}
 	hs.meter.hubs.Inc()
+	hs.count.Add(1)
 	hs.running.Go(func() { h.run(ctx) })
 	hs.running.Go(func() { hs.doorbell.Follow(ctx, key, h) })
 	return h
@@ -183,6 +187,7 @@ func (hs *hubs) closeIdle(h *hub, now time.Time) bool {
 	hs.games[h.key].stop()
 	delete(hs.games, h.key)
 	hs.meter.hubs.Dec()
+	hs.count.Add(-1)
 	return true
 }
 

@@ -145,7 +145,7 @@ func (h *hub) absorb(since feed.Cursor, changes timeline.Changes, lines []broadc
 	}
 	h.unpark()
 	h.serveAll()
-	h.recent.trim(recentBytes)
+	h.recent.trim(h.room())
 }
 
 // settle draws the consequences of an answer that is whole: what was said before the question and is not part of the

@@ -21,6 +21,7 @@ import (
 	"github.com/codemojex/feedrenderer/feed/timeline"
 	"github.com/codemojex/feedrenderer/internal/servers/serverstest"
 	"github.com/codemojex/feedrenderer/migrations"
+	"github.com/codemojex/feedrenderer/watch"
 )
 
 // real is the whole way from a rendered line to the watchers, on real servers.
@@ -79,7 +80,7 @@ func (r *real) serve() *site {
 	return run(r.t, Config{
 		Timeline: timeline.NewReader(pool), Tenants: tenants.NewStore(pool), Logger: quiet,
 		Doorbell: broadcast.NewSubscriber(r.dial(broadcast.SubscriberOption), quiet), SetMode: r.setMode,
-		Times: Times{Tick: 200 * time.Millisecond, Sweep: 200 * time.Millisecond, Header: 100 * time.Millisecond},
+		Times: Times{Tick: 200 * time.Millisecond, Sweep: 200 * time.Millisecond, Header: 100 * time.Millisecond, Counts: 500 * time.Millisecond},
 	})
 }
 
@@ -222,6 +223,18 @@ func TestOnRealServers(t *testing.T) {
 			if !strings.Contains(page, "for"+map[string]string{"real-a": " a", "real-b": " b"}[tenant]) || strings.Contains(page, "for"+foreign) {
 				t.Errorf("the page of %s: %s", tenant, page)
 			}
+		}
+	})
+
+	t.Run("WatchersOfTwoProcessesAreCountedTogether", func(t *testing.T) {
+		key := feed.GameKey{Tenant: "real-a", Game: "counted"}
+		r.must(opened(key, evt(90), feed.ModeClassic))
+		both := []*wire{s.dial(t, "real-a"), r.serve().dial(t, "real-a")}
+		for _, w := range both {
+			w.sub("counted", feed.Cursor{}, 0)
+		}
+		for _, w := range both {
+			w.until(func(f watch.Frame) bool { return f.T == "tick" && len(f.Games) == 1 && f.Games[0].Watchers == 2 })
 		}
 	})
 
