@@ -94,6 +94,23 @@ func TestFind(t *testing.T) {
 		}
 	})
 
+	t.Run("WhatIsRevealedIsFoundAsSuch", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t)
+		page := browsertest.Tab(t)
+		page.Open(s.URL + "/acme/g1?actor=bo")
+		k := s.socket()
+		k.sub("g1")
+		k.send(with(snap("g1", 4, false, said(40, 4, "guessed", "bo", object{}), said(30, 3, "guessed", "alex", object{})), "game", with(header("g1", 4), "mode", "blind", "released", false)))
+		until(page, 40)
+		bo := func(n, ver int) object { return with(scored(n, ver), "actor", "bo") }
+		k.send(live("g1", 4, 9, bo(20, 5), scored(21, 6), said(35, 7, "notice", "alex", object{}), bo(22, 8), said(50, 9, "guessed", "bo", object{})))
+		until(page, 50, 40, 22, 20)
+		marked(t, page, "revealed", 20)
+		marked(t, page, "late", 22) // after a line that nobody hid
+		page.Until(`document.getElementById("digest").textContent === "Revealed: 1 line that had been hidden. 2 new, bo and so on."`)
+	})
+
 	t.Run("AnAddressWithAFilterOpensFiltered", func(t *testing.T) {
 		t.Parallel()
 		s := newSite(t)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -223,4 +225,24 @@ func TestTheExampleFollowsAGameInAFewLines(t *testing.T) {
 	k.send(snap("g1", 2, false, with(line(2, 2), "text", hostile), retracted(1, 1, "")), live("g1", 2, 3, line(3, 3)))
 	page.Until(`document.querySelector("ol").innerText === "player3 scored 3 %\n` + hostile + `\nremoved"`)
 	page.Until(`document.querySelector("h1").textContent === "Room g1" && document.getElementById("phase").textContent === "live"`)
+}
+
+// TestWhatTheDocumentationShowsWorks runs the script of docs/pages.md as it stands there.
+func TestWhatTheDocumentationShowsWorks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	page := browsertest.Tab(t)
+	page.Open(s.URL + "/static/icons.txt")
+	_, script, _ := strings.Cut(read(t, "../../docs/pages.md"), `<script type="module">`)
+	script, _, found := strings.Cut(script, `</script>`)
+	if !found {
+		t.Fatal("docs/pages.md shows no script")
+	}
+	script = strings.NewReplacer("https://feeds.example", s.URL, "wss://feeds.example", strings.Replace(s.URL, "http", "ws", 1)).Replace(script)
+	script = regexp.MustCompile(`import (\{[^}]+\}) from ('[^']+')`).ReplaceAllString(script, "const $1 = await import($2)")
+	page.Do(`window.show = (...shown) => { window.shown = shown };` + script)
+	k := s.socket()
+	k.sub("g1")
+	k.send(snap("g1", 2, false, down(2, 1)...))
+	page.Until(`JSON.stringify(shown) === '[["player2 scored 2 %","player1 scored 1 %"],[{"player":"alex","score":522}]]' && document.title === "live"`)
 }

@@ -91,12 +91,14 @@ export class Found extends FeedState {
     return this.#marked(super.apply({ ...frame, lines }), lines);
   }
 
-  // The source knows more of a line than that it matches: that it was late, or what it said before.
+  // The source knows more of a line than that it matches: that it was late or hidden, or what it said before.
   #marked(change, lines) {
     for (const { evt } of lines) {
       const known = this.#source.entry(evt);
       if (known && this.entry(evt)) this.entries[this.place(evt)] = known;
     }
+    change.placed = change.placed.map((entry) => this.entry(entry.line.evt) ?? entry);
+    change.revealed = change.placed.filter(({ revealed }) => revealed);
     return change;
   }
 }
