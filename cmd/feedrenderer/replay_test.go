@@ -13,6 +13,7 @@ import (
 
 	"github.com/codemojex/feedrenderer/feed"
 	"github.com/codemojex/feedrenderer/internal/servers/serverstest"
+	"github.com/codemojex/feedrenderer/render"
 	"github.com/codemojex/feedrenderer/watch"
 )
 
@@ -238,5 +239,46 @@ func TestBoundsOfAReplay(t *testing.T) {
 		if bound(f, "from", text); f.err() == nil || !strings.Contains(f.err().Error(), "--from") {
 			t.Errorf("%q: got %v", text, f.err())
 		}
+	}
+}
+
+func TestAReplayOfNothingSaysSo(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t, serverstest.Valkey(t))
+	s.run("tenant", "create", "replay-none")
+	for arguments, want := range map[string]string{
+		"replay replay-nobody/g1":                              "unknown tenant",
+		"replay replay-none/g1":                                "replay-none/g1: its stream has no entries there",
+		"rerender replay-none/g1 --from g2/EVT0SV7KUvBkHp":     "not in game replay-none/g1",
+		"rerender replay-none --from EVT0SV7KUvBkHp --rate 0":  "2 faults",
+		"replay replay-none/g1 --kinds /nowhere/at/all --to x": "2 faults",
+	} {
+		environ := []string{"VALKEY_URL=" + s.valkey, "DATABASE_URL=" + s.database}
+		err := run(t.Context(), strings.Fields(arguments), environ, t.Output(), t.Output())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", arguments, err, want)
+		}
+	}
+	if said := parseCounts(t, s.run("rerender", "replay-none")+"\n"); said != (counts{}) {
+		t.Errorf("of no lines: %+v", said)
+	}
+}
+
+func TestProgressInATerminalIsOneLineThatIsDrawnAnew(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	b := &bar{out: &out, terminal: true, begun: time.Now()}
+	b.clear()
+	b.show(render.Progress{Read: 10, Share: 0.25, At: "1-0"})
+	b.show(render.Progress{Read: 11, Share: 0.26, At: "1-1"}) // too soon to be drawn
+	b.show(render.Progress{Read: 40, Share: 1, At: "4-0"})
+	b.clear()
+	b.clear()
+	drawn := regexp.MustCompile(`, \d+/s`).ReplaceAllString(out.String(), "")
+	want := "\r[##########------------------------------]  25 %  10 events, at 1-0\x1b[K" +
+		"\r[########################################] 100 %  40 events, at 4-0\x1b[K" +
+		"\r\x1b[K"
+	if drawn != want {
+		t.Errorf("got %q, want %q", drawn, want)
 	}
 }
