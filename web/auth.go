@@ -144,6 +144,7 @@ func (s *Server) reviewOne(ctx context.Context, w *watcher) {
 			s.revoke(w, sub, errDark)
 		}
 		if !w.seated() && time.Since(since) >= s.config.Times.Auth { // nothing would bound how many there are
+			w.say(byeFrame(comeBack, comeBack))
 			w.close(closeSuspended)
 		}
 		return

@@ -183,6 +183,9 @@ func TestThatATenantIsSuspended(t *testing.T) {
 		w.auth(token)
 		refused(t, w, "g1", errDark)
 		refused(t, w, "g2", errNotFound)
+		if bye := w.until(func(f watch.Frame) bool { return f.T == "bye" }); bye.After == 0 || bye.Spread == 0 {
+			t.Errorf("sent away with %+v", bye)
+		}
 		equal(t, w.closed(), 4006)
 	})
 	t.Run("IsToldToNobodyElse", func(t *testing.T) {

@@ -103,7 +103,7 @@ const (
 	recentBytes  = 1 << 20   // what a hub remembers at most, and
 	recentAtAll  = 128 << 20 // all hubs of a process together, down to
 	recentLeast  = 16 << 10  // for each
-	parkedBound  = 256     // messages; beyond it only their versions are kept
+	parkedBound  = 256       // messages; beyond it only their versions are kept
 	maxBackoff   = time.Second
 	firstBackoff = 50 * time.Millisecond
 )
