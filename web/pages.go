@@ -224,7 +224,7 @@ func (s *Server) problemPage(c echo.Context, p problem) error {
 	name, data := "problem.html", any(struct {
 		problem
 		Again int // seconds until the browser asks again by itself, 0 for never
-	}{p, again(c, p.Status)})
+	}{p, reloadAfter(c, p.Status)})
 	if p.Status == http.StatusNotFound {
 		switch closed := closedPage(c); closed {
 		case "feed.html":
@@ -255,8 +255,8 @@ func closedPage(c echo.Context) string {
 	return ""
 }
 
-// again is when a browser is to ask again for what will be there later: not all of them at once.
-func again(c echo.Context, status int) int {
+// reloadAfter is when a browser is to ask again for what will be there later: not all of them at once.
+func reloadAfter(c echo.Context, status int) int {
 	if status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
 		return 0
 	}
