@@ -14,7 +14,7 @@ const (
 	growthLines    = 5_000_000
 	growthGames    = 1000 // that hold those lines
 	growthReplicas = 100  // games that replicas share
-	fillLimit      = 8 * time.Minute
+	fillLimit      = 5 * time.Minute
 )
 
 // growth is the drain speed as one thing after the other grows: the games of one renderer, the renderers of the same

@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 	}
-	return errors.Join(report.print(out), report.save("results.jsonl"))
+	return errors.Join(report.print(out), report.write("results.md"), report.save("results.jsonl"))
 }
 
 func choose(names []string) ([]benchmark, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -61,8 +62,16 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
+// print writes the tables, in Markdown, and a line for each ratio.
 func (r *report) print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
+	fmt.Fprintf(table, "\n| ratio\t| value\t| target\t| \t|\n|---\t|---\t|---\t|---\t|\n")
+	for _, ratio := range r.ratios {
+		fmt.Fprint(table, ratio.row())
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
 	fmt.Fprintf(table, "\n| what\t| unit\t| median\t| least\t| greatest\t| runs\t|\n|---\t|---\t|---\t|---\t|---\t|---\t|\n")
 	for _, s := range r.series {
 		fmt.Fprintf(table, "| %s\t| %s\t| %.4g\t| %.4g\t| %.4g\t| %d\t|\n",
@@ -79,6 +88,15 @@ func (r *report) print(out io.Writer) error {
 		fmt.Fprintf(out, "RATIO %s %.3f\n", ratio.name, ratio.value)
 	}
 	return nil
+}
+
+// write puts what print says into a file of its own.
+func (r *report) write(path string) error {
+	var text bytes.Buffer
+	if err := r.print(&text); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text.Bytes(), 0o600)
 }
 
 // save appends every reading to a file, one JSON object a line.
