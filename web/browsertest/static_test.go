@@ -1,12 +1,16 @@
 package browsertest_test
 
 import (
+	"html/template"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/codemojex/feedrenderer/web/browsertest"
 )
@@ -78,5 +82,42 @@ func TestWithoutScriptsAPageShowsTheNewestLinesAsText(t *testing.T) {
 	page.Open(s.URL + "/acme/")
 	if !browsertest.Eval[bool](page, `document.querySelector('a[href="/acme/g1"]').checkVisibility() && document.querySelector("noscript").checkVisibility()`) {
 		t.Error("the lobby does not lead to its game")
+	}
+}
+
+func TestAPageThatCouldNotBeHadIsLoadedAgainByItselfWithoutScripts(t *testing.T) {
+	t.Parallel()
+	pages, err := template.ParseGlob("../templates/*.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/acme/g1" {
+			http.NotFound(w, r)
+			return
+		}
+		asked <- struct{}{}
+		w.Header().Set("Content-Security-Policy", policy)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		data := struct {
+			Status        int
+			Title, Detail string
+			Again         int
+		}{http.StatusServiceUnavailable, "Service Unavailable", hostile, 1}
+		if err := pages.ExecuteTemplate(w, "problem.html", data); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	page := browsertest.Tab(t)
+	page.NoScripts()
+	page.Open(server.URL + "/acme/g1")
+	for range 3 {
+		select {
+		case <-asked:
+		case <-time.After(patience):
+			t.Fatal("it was not asked for again")
+		}
 	}
 }
