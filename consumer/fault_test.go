@@ -69,12 +69,12 @@ func fault(t *testing.T, match func([]string) bool, how breakage, restart bool) 
 		s.note(m)
 		return consumer.Ack()
 	})
-	through := func(cfg *consumer.Config) { cfg.Options = options(t, p.url) }
+	through := func(cfg *consumer.Config) { cfg.Options, cfg.MinIdle = options(t, p.url), minIdle }
 	c := r.start(handle, through)
 	eventually(t, func() bool { return p.broken.Load() == 1 }, "the fault happens")
 	if restart {
 		c.stop()
-		r.start(handle, named("b"))
+		r.start(handle, named("b"), minIdleOf(minIdle))
 	}
 	eventually(t, func() bool {
 		return len(r.pending()) == 0 && len(r.deadLetters()) == 1 && s.covers(ids, 1)

@@ -90,9 +90,9 @@ func TestReaderLaw(t *testing.T) {
 		r.readAs("dead", 10)
 		start := time.Now()
 		var s seen
-		c := r.start(s.acking())
+		c := r.start(s.acking(), minIdleOf(steady))
 		r.settled(c, 10)
-		if took := time.Since(start); took < minIdle-50*time.Millisecond {
+		if took := time.Since(start); took < steady-50*time.Millisecond {
 			t.Errorf("reclaimed after %s, before min-idle", took)
 		}
 		if n := c.Stats().Reclaimed; n != 10 {
@@ -245,6 +245,8 @@ func TestReaderLaw(t *testing.T) {
 		newer := r.add()
 		var s seen
 		c := r.start(s.acking())
+		eventually(t, func() bool { return s.len() == 1 }, "the newer one is handled")
+		r.age([]string{old}, 2*time.Hour)
 		r.settled(c, 2)
 		if got := s.ids(); !slices.Equal(got, []string{newer, old}) {
 			t.Errorf("order %v", got)

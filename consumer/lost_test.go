@@ -58,7 +58,7 @@ func TestWorkIsNeverStranded(t *testing.T) {
 			s.note(m)
 			then <- p.n.Load()
 			return consumer.Ack()
-		}), p.counted)
+		}), p.counted, minIdleOf(minIdle))
 		before := int64(0)
 		eventually(t, func() bool {
 			before = p.n.Load()
@@ -93,8 +93,9 @@ func TestWorkIsNeverStranded(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		r.group()
-		r.addMany(10)
+		ids := r.addMany(10)
 		r.readAs("dead", 10)
+		r.age(ids, 2*time.Hour)
 		var s seen
 		c := r.start(s.acking(), func(cfg *consumer.Config) {
 			cfg.MaxInFlight, cfg.ConsumerGrace = 12, 100*time.Millisecond
@@ -135,7 +136,7 @@ func TestWorkIsNeverStranded(t *testing.T) {
 		a := r.child(orders{Name: "killed", Do: "hang"})
 		a.next() // it has reclaimed, and goes on reclaiming
 		a.kill()
-		r.settled(r.start(), 300)
+		r.settled(r.start(minIdleOf(minIdle)), 300)
 	})
 
 	t.Run("AStopHandsBackWhatWasNotBegunAndAPeerTakesItAtOnceWithAttempts1", func(t *testing.T) {

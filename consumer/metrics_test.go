@@ -3,6 +3,7 @@ package consumer_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -14,6 +15,7 @@ func TestCollectors(t *testing.T) {
 	r.must("XADD", r.stream, "1-1", "n", "1")
 	r.group()
 	r.readAs("ghost", 1)
+	r.age([]string{"1-1"}, 2*time.Hour)
 	c := r.start()
 	eventually(t, func() bool { return c.Stats().Acked == 1 }, "the orphan is handled")
 

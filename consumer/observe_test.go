@@ -43,7 +43,7 @@ func TestObserver(t *testing.T) {
 		if !h.Degraded || len(h.Reasons) != 1 || !st.Degraded || st.Pending != 952 || st.OldestAge < time.Hour || len(st.Dead()) != 17 || !st.LagKnown || st.Lag != 0 || st.Unread != 0 || st.NoGroup {
 			t.Errorf("health %+v", h)
 		}
-		c := r.start()
+		c := r.start(minIdleOf(minIdle))
 		eventually(t, func() bool { return c.Stats().Acked == 952 && len(r.pending()) == 0 }, "they are handled")
 		if h, err := c.Health(t.Context()); err != nil || h.Degraded || h.Name != "a" {
 			t.Errorf("the consumer says %+v, %v", h, err)

@@ -231,6 +231,7 @@ func TestPoison(t *testing.T) {
 		r.group()
 		ids := r.addMany(4)
 		r.readAs("dead", 2) // one of them never begun
+		r.age(ids[:2], 2*time.Hour)
 		var s seen
 		c := r.start(each(func(_ context.Context, m consumer.Message) consumer.Verdict {
 			s.note(m)
@@ -260,7 +261,9 @@ func TestPoison(t *testing.T) {
 		c := r.start(each(func(_ context.Context, m consumer.Message) consumer.Verdict {
 			s.note(m)
 			return consumer.Retry(0, errSorry)
-		}), func(cfg *consumer.Config) { cfg.MaxAttempts, cfg.Backoff = 6, 100*time.Millisecond })
+		}), func(cfg *consumer.Config) {
+			cfg.MaxAttempts, cfg.Backoff, cfg.MinIdle = 6, 100*time.Millisecond, minIdle
+		})
 		delays := []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond, minIdle}
 		eventually(t, func() bool {
 			// However late this looks: what is left of a delay stands in the pending list.

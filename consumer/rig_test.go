@@ -29,6 +29,7 @@ const (
 	minIdle  = time.Second
 	beat     = 250 * time.Millisecond
 	steady   = 3 * time.Second // a min-idle that no pause of a busy machine comes near
+	long     = time.Hour       // one that never ends
 	nameTTL  = 3 * time.Second
 	patience = 20 * time.Second
 )
@@ -78,11 +79,12 @@ func options(t testing.TB, url string) valkey.ClientOption {
 	return opt
 }
 
-// config is that of a consumer named a which acknowledges everything, at test speed.
+// config is that of a consumer named a which acknowledges everything, at test speed but for min-idle: a test that needs a
+// short one says so, and bears a machine that pauses for longer.
 func (r *rig) config(change ...func(*consumer.Config)) consumer.Config {
 	cfg := consumer.Config{
 		Options: r.opt, Group: "g", Name: "a", Start: consumer.StartHead, Streams: []string{r.stream},
-		MinIdle: minIdle, Beat: beat, Block: 50 * time.Millisecond, Backoff: 30 * time.Millisecond,
+		MinIdle: long, Beat: beat, Block: 50 * time.Millisecond, Backoff: 30 * time.Millisecond,
 		NameTTL:   nameTTL,
 		NameLease: func(name string) string { return r.stream + ":name:" + name },
 		Logger:    slog.New(slog.NewTextHandler(r.logs, nil)),

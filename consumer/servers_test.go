@@ -54,6 +54,7 @@ func law(t *testing.T, opt valkey.ClientOption) {
 	ids := r.addMany(30)
 	r.readAs("a", 10)
 	r.readAs("dead", 10)
+	r.age(ids[10:20], 2*time.Hour)
 	r.must("XDEL", r.stream, ids[0], ids[10])
 	ids = append(ids, r.add("do", "retry"), r.add("do", "reject"), r.add("do", "fail"))
 	var s seen

@@ -34,6 +34,7 @@ func TestTrimming(t *testing.T) {
 		r.group()
 		ids := r.addMany(5)
 		r.readAs("dead", 5)
+		r.age(ids, 2*time.Hour)
 		r.must("XDEL", r.stream, ids[1], ids[3])
 		c := r.start()
 		eventually(t, func() bool { return c.Stats().Acked == 3 && len(r.pending()) == 0 }, "the rest is settled")
@@ -58,7 +59,7 @@ func TestTrimming(t *testing.T) {
 			case <-ctx.Done():
 				return consumer.Retry(0, ctx.Err())
 			}
-		}))
+		}), minIdleOf(minIdle))
 		receive(t, begun)
 		r.must("XTRIM", r.stream, "MAXLEN", "0")
 		renewals := time.NewTimer(2 * minIdle) // a few come by

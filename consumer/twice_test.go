@@ -92,7 +92,7 @@ func TestTwiceLateAtOnce(t *testing.T) {
 				v = consumer.Retry(0, ctx.Err())
 			})
 			return v
-		}))
+		}), minIdleOf(steady))
 		receive(t, begun)
 		r.must("XCLAIM", r.stream, "g", "thief", "0", id)
 		if err := receive(t, lost); !errors.Is(err, consumer.ErrLeaseLost) {
@@ -120,7 +120,7 @@ func TestTwiceLateAtOnce(t *testing.T) {
 				lost <- context.Cause(ctx)
 			})
 			return all(batch, consumer.Ack())
-		}))
+		}), minIdleOf(steady))
 		receive(t, begun)
 		r.must(append([]string{"XCLAIM", r.stream, "g", "thief", "0"}, ids...)...)
 		if err := receive(t, lost); !errors.Is(err, consumer.ErrLeaseLost) {
