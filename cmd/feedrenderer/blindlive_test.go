@@ -71,7 +71,7 @@ type blindPlay struct {
 	asked  []string   // what was answered to questions before the reveal
 }
 
-const blindIdle = time.Second // the renderers' --min-idle
+const blindIdle = 3 * time.Second // the renderers' --min-idle
 
 func (p *blindPlay) run(t *testing.T) {
 	p.system = newSystem(t, serverstest.Valkey(t))
@@ -260,7 +260,7 @@ func (p *blindPlay) hold(name string, id feed.ID) (letGo func()) {
 	ctx, stop := context.WithCancel(p.t.Context())
 	var holding sync.WaitGroup
 	holding.Go(func() {
-		beat := time.NewTicker(blindIdle / 10)
+		beat := time.NewTicker(blindIdle / 30)
 		defer beat.Stop()
 		for {
 			claim := p.client.B().Arbitrary("XCLAIM").Keys(p.game.Stream()).Args("feedrenderer", name, "0", id.EntryID(), "IDLE", "0", "JUSTID").Build()
@@ -288,7 +288,8 @@ func (p *blindPlay) quiet() {
 	})
 }
 
-// settle waits until everything is rendered and every observer has come to where the table is, its header too.
+// settle waits until everything is rendered and every observer has come to where the table is, its header too, and so
+// has the list of games, which is a second behind.
 func (p *blindPlay) settle() {
 	p.t.Helper()
 	p.quiet()
@@ -298,6 +299,9 @@ func (p *blindPlay) settle() {
 			p.t.Fatal(err)
 		}
 		header := masked(p.header())
+		if _, list := get(p.t, "http://"+p.web.public+"/v1/tenants/"+string(p.tenant)+"/games"); !strings.Contains(masked(list), header) {
+			return false
+		}
 		for _, o := range p.observers {
 			o.mu.Lock()
 			there := o.at >= head.Cursor.Ver && (o.way == "poll" || o.game == header)

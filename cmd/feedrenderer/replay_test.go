@@ -40,9 +40,9 @@ func TestAReplayBesideLiveWorkBringsWhatIsMissingAndNothingTwice(t *testing.T) {
 	until(t, "all watch", func() bool { return web.connections() == len(members) })
 
 	environ := []string{"VALKEY_URL=" + s.valkey, "DATABASE_URL=" + s.database}
-	rate := strconv.Itoa(replaySize / 2)
+	slow, fast := strconv.Itoa(replaySize/10), strconv.Itoa(replaySize)
 	begun = time.Now()
-	first := start(t, environ, "replay", game.String(), "--rate", rate)
+	first := start(t, environ, "replay", game.String(), "--rate", slow) // so that there is time to interrupt it
 	until(t, "progress is shown", func() bool { return strings.Contains(first.stderr.String(), " %  ") })
 	live := s.xadd(game.Stream(), "kind", "notice", "text", "meanwhile")
 	first.signal(syscall.SIGINT)
@@ -51,7 +51,7 @@ func TestAReplayBesideLiveWorkBringsWhatIsMissingAndNothingTwice(t *testing.T) {
 	if from == nil || first.child.Err() == nil {
 		t.Fatalf("an interrupted replay does not say how to go on: %v", first.child.Err())
 	}
-	rest := start(t, environ, "replay", game.String(), "--rate", rate, "--from", from[1])
+	rest := start(t, environ, "replay", game.String(), "--rate", fast, "--from", from[1])
 	<-rest.child.Ended()
 	if err := rest.child.Err(); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestAReplayBesideLiveWorkBringsWhatIsMissingAndNothingTwice(t *testing.T) {
 	took := time.Since(begun)
 
 	one, other := replayCounts(t, first), replayCounts(t, rest)
-	t.Logf("%d events: drained live in %v, replayed at most %s/s in %v: %+v, then %+v", replaySize, drained, rate, took, one, other)
+	t.Logf("%d events: drained live in %v, replayed at most %s/s and then %s/s in %v: %+v, then %+v", replaySize, drained, slow, fast, took, one, other)
 	if read := one.read + other.read; read < replaySize+1 || read > replaySize+3 { // the bad one, perhaps the live one; one was read twice
 		t.Errorf("%d entries were read of %d", read, replaySize+1)
 	}
