@@ -22,6 +22,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func (c *countedConn) SetWriteDeadline(time.Time) error { return nil }
+
 func TestRawConn(t *testing.T) {
 	t.Parallel()
 	t.Run("WhatIsHeldGoesOutByOneWrite", func(t *testing.T) {
