@@ -340,6 +340,55 @@ func TestOperationsLookAtMostATwentiethOfTheTime(t *testing.T) {
 	}
 }
 
+// Who takes frames more slowly than the group changes gets fewer of them, and every sample all the same.
+func TestASlowOperatorMissesNoSample(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	n := int64(0)
+	var times Times
+	times.fill()
+	o := &operations{
+		group: groupFunc(func(context.Context) (GroupHealth, error) {
+			n++
+			h := pendingOf(n, "acme")
+			h.At = feed.Instant(start.Add(time.Duration(n) * times.Sample))
+			return h, nil
+		}),
+		times: times, hurry: make(chan struct{}, 1), desks: map[*watcher]*desk{}, history: newHistories(times.Sample),
+		may: func(context.Context, *watcher) error { return nil },
+	}
+	w := newWatcher("acme", 1<<10)
+	o.enter(t.Context(), w)
+	taken := func() (pending []float32) {
+		t.Helper()
+		for _, f := range w.take().frames {
+			var got streamsFrame
+			if f.kind != frameStreams {
+				continue
+			}
+			if err := json.Unmarshal(f.bytes, &got); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range got.Samples {
+				pending = append(pending, s.Pending)
+			}
+		}
+		return pending
+	}
+	o.look(t.Context())
+	equal(t, taken(), []float32{1})
+	for range 3 {
+		o.look(t.Context())
+	}
+	equal(t, taken(), []float32{2})
+	o.look(t.Context())
+	equal(t, taken(), []float32{3, 4, 5})
+	o.look(t.Context())
+	w.say(frame{bytes: make([]byte, 1<<10)}) // which is more than it holds: all that waits is lost
+	o.look(t.Context())
+	equal(t, taken(), []float32{1, 2, 3, 4, 5, 6, 7})
+}
+
 type groupFunc func(context.Context) (GroupHealth, error)
 
 func (f groupFunc) Streams(ctx context.Context, _ feed.TenantID) (GroupHealth, error) { return f(ctx) }
