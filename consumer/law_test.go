@@ -272,7 +272,7 @@ func TestReaderLaw(t *testing.T) {
 		close(release)
 		receive(t, ended)
 		for _, p := range r.pending() {
-			if p.attempts != 0 || p.idle < minIdle || p.id == later {
+			if p.attempts != 0 || p.idle < long || p.id == later {
 				t.Errorf("left behind: %+v", p)
 			}
 		}

@@ -244,7 +244,7 @@ func TestWorkIsNeverStranded(t *testing.T) {
 		a.next()
 		a.freeze()
 		r.addMany(50)
-		c := r.start()
+		c := r.start(minIdleOf(minIdle)) // it may have been frozen before it acknowledged the first
 		r.settled(c, 50)
 		a.signal(syscall.SIGCONT)
 		c.stop()
