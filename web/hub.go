@@ -27,7 +27,7 @@ type hub struct {
 	subscribed func()             // the doorbell stands: what was missed is to be found
 	unseen     func(feed.GameKey) // somebody asked for a game that is not there
 	wake       chan struct{}      // signalled when there may be something to read
-	beside     *atomic.Int64      // hubs of this process
+	beside     *atomic.Int64      // hubs of this process; nil: it is alone
 
 	mu        sync.Mutex // guards all that follows; taken before a watcher's
 	recent    recent
@@ -117,6 +117,9 @@ const (
 
 // room is how many bytes the hub may remember.
 func (h *hub) room() int {
+	if h.beside == nil {
+		return recentBytes
+	}
 	return max(recentLeast, min(recentBytes, recentAtAll/max(1, int(h.beside.Load()))))
 }
 

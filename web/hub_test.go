@@ -45,7 +45,7 @@ func newBench(t *rapid.T) *bench {
 	b := &bench{t: t, m: newModel(acme), epoch: 1}
 	b.h = &hub{
 		key: acme, table: b.m, times: Times{Park: 1, Header: 1, Counts: time.Second}, log: slog.New(slog.DiscardHandler), faults: newFaults(slog.New(slog.DiscardHandler)), meter: meter,
-		unseen: func(feed.GameKey) {}, subscribed: func() {}, wake: make(chan struct{}, 1), beside: new(atomic.Int64),
+		unseen: func(feed.GameKey) {}, subscribed: func() {}, wake: make(chan struct{}, 1),
 		live: map[*sub]struct{}{}, waiting: map[*sub]struct{}{}, elsewhere: map[string]heard{},
 	}
 	b.m.listeners[acme] = []broadcast.Listener{b}
