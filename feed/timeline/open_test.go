@@ -16,7 +16,7 @@ func TestAServerThatSaysNothingHoldsNoPlaceInThePool(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() }) // of a test that is over
-	pool, err := Open(t.Context(), "postgres://"+listener.Addr().String()+"/x?sslmode=disable", RoleWeb, 1)
+	pool, err := Open(t.Context(), "postgres://"+listener.Addr().String()+"/x?sslmode=disable&connect_timeout=1", RoleWeb, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
