@@ -17,9 +17,9 @@ const (
 	RoleWeb    Role = "feedrenderer_web"
 )
 
-// connectTime is how long it may take to connect and log in, unless the URL says so by connect_timeout. On a machine with
-// fifteen times the work it can do logins were seen to take more than three seconds.
-const connectTime = 10 * time.Second
+// connectTime is how long it may take to connect and log in, unless the URL says so by connect_timeout. Logins hash a lot:
+// where there is fifteen times the work that the machine can do they were seen to take more than ten seconds.
+const connectTime = 30 * time.Second
 
 // Open makes a pool of connections that work as the role. The login of the URL must be a member of it. Nothing is sent
 // to the server yet.
