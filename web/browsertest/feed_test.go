@@ -128,7 +128,8 @@ func TestFeed(t *testing.T) {
 		marked(t, page, "revealed", 28, 18, 12)
 		marked(t, page, "late", 15)
 		page.Until(`document.getElementById("notice").hidden`)
-		page.Until(`document.getElementById("digest").textContent === "Revealed: 3 lines that had been hidden. 2 new, player31 scored 31 %."`)
+		// On a busy machine the late line has had a digest of its own by then.
+		page.Until(`/^Revealed: 3 lines that had been hidden\. [12] new, player31 scored 31 %\.$/.test(document.getElementById("digest").textContent)`)
 	})
 
 	t.Run("ALineThatCameLateIsNotCalledRevealedForComingWithARelease", func(t *testing.T) {
