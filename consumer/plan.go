@@ -91,7 +91,7 @@ func (r *reader) planReads(pl *plan, active []*stream, now time.Time) (again tim
 	most := roundBatches * size
 	if len(pl.acks) == 0 && !slices.ContainsFunc(wanted, func(s *stream) bool { return !s.dry || s.phase == phaseBacklog }) {
 		block := p.s.cfg.Block
-		if held {
+		if held || p.running && p.lanes[laneNew].waiting() {
 			if block, again = r.meanwhile(now); block == 0 {
 				return again
 			}
@@ -154,9 +154,10 @@ func (r *reader) ask(pl *plan, streams []*stream, count int) (left []*stream) {
 	return left
 }
 
-// wanted are the streams to read from now: those of shares of which not enough is read yet. While a batch is in the handler
-// that is a batch at least where there is known to be more, and otherwise whatever there is: what arrives meanwhile makes the
-// next read, in one go, when the handler takes the batch. held says that some are not wanted. The mutex is held.
+// wanted are the streams to read from now: those of shares of which not enough is read yet. While a batch is in the handler a
+// batch or more is enough; and of a share that has the lane for itself, and is not known to have more, whatever there is: what
+// arrives meanwhile makes the next read, in one go, when the handler takes the batch. held says that some are not wanted. The
+// mutex is held.
 func (r *reader) wanted(active []*stream) (wanted []*stream, held bool) {
 	p := r.p
 	for _, s := range active {
@@ -167,8 +168,9 @@ func (r *reader) wanted(active []*stream) (wanted []*stream, held bool) {
 	}
 	ahead := max(p.s.cfg.BatchSize, p.lanes[laneNew].limit/3)
 	for _, s := range active {
-		waiting := s.share.piles[laneNew].len()
-		enough := p.running && waiting > 0 && (!s.share.more || waiting >= ahead)
+		pile := &s.share.piles[laneNew]
+		waiting, alone := pile.len(), pile.used == p.lanes[laneNew].used
+		enough := p.running && waiting > 0 && (!s.share.more && alone || waiting >= ahead)
 		if !enough && p.roomOf(s.share) > 0 {
 			wanted = append(wanted, s)
 		}
@@ -177,7 +179,7 @@ func (r *reader) wanted(active []*stream) (wanted []*stream, held bool) {
 }
 
 // meanwhile is for how long to listen to some streams while a batch is in the handler, after which the others are read
-// again: half as long as that has run. Each time something came an eighth of it passes first, so that it is not one read
+// again: half as long as that has run. Each time something came a quarter of it passes first, so that it is not one read
 // for each entry. Then again says when. The mutex is held.
 func (r *reader) meanwhile(now time.Time) (block, again time.Duration) {
 	const least = 2 * time.Millisecond // a batch that takes less delays nobody
@@ -187,7 +189,7 @@ func (r *reader) meanwhile(now time.Time) (block, again time.Duration) {
 	}
 	ran := now.Sub(p.begun)
 	from := p.begun.Add(least)
-	if next := r.heard.Add(ran / 8); next.After(from) {
+	if next := r.heard.Add(ran / 4); next.After(from) {
 		from = next
 	}
 	if wait := from.Sub(now); wait > 0 {
