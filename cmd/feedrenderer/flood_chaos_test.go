@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,9 +55,9 @@ func TestATenantsFloodDelaysAnothersLinesByABatch(t *testing.T) {
 
 const (
 	floodGames = 50
-	floodBatch = 1000 // so that a batch takes longer than what else goes on in a machine
-	floodRoom  = 160  // batches in flight
-	quietLines = 150  // ten a second
+	floodBatch = 1000 // long enough for what else goes on in a machine to matter little
+	floodRoom  = 120  // batches in flight
+	quietLines = 150 // ten a second
 )
 
 type floodTest struct {
@@ -136,12 +137,11 @@ func (f *floodTest) measure(name string, share func(string) string, flooded bool
 		}
 	})
 	if flooded {
-		running.Go(func() { f.flood(ctx, games, func() int64 { return renderer.Stats().Read }) })
-		until(f.t, "the flood is in the handler", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return len(batches) > 5
+		var ahead atomic.Bool
+		running.Go(func() {
+			f.flood(ctx, games, func() int64 { return renderer.Stats().Read }, func() { ahead.Store(true) })
 		})
+		until(f.t, "the flood is ahead of the handler", ahead.Load)
 	}
 	text := func(i int) string { return fmt.Sprint(name, " ", i) }
 	f.xadd(f.game.Stream(), "kind", "notice", "text", text(-1))
@@ -208,22 +208,34 @@ func (f *floodTest) renderer(streams []string, share func(string) string, timed 
 	return c
 }
 
-// flood keeps games far ahead of their reader.
-func (f *floodTest) flood(ctx context.Context, games []feed.GameKey, read func() int64) {
-	events := slices.Repeat([]feed.Fields{{{Name: "kind", Value: "notice"}, {Name: "text", Value: "one of very many"}}}, floodBatch)
+// flood keeps games ahead of their reader, over a connection of its own, and says when they are.
+func (f *floodTest) flood(ctx context.Context, games []feed.GameKey, read func() int64, ahead func()) {
+	client, err := newValkey(valkeyURL(&faults{}, f.valkey))
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	defer client.Close()
+	mint, err := newMint()
+	if err != nil {
+		f.t.Error(err)
+		return
+	}
+	producer := feed.NewProducer(client, mint)
+	events := slices.Repeat([]feed.Fields{{{Name: "kind", Value: "notice"}, {Name: "text", Value: "one of very many"}}}, floodBatch/2)
 	pause := time.NewTicker(5 * time.Millisecond)
 	defer pause.Stop()
-	for added := int64(0); ctx.Err() == nil; {
-		if added-read() > floodRoom*floodBatch {
+	for i, added := 0, int64(0); ctx.Err() == nil; {
+		if added-read() > floodRoom*floodBatch/2 {
+			ahead()
 			<-pause.C
 			continue
 		}
-		for _, game := range games {
-			if _, err := f.producer.AppendAll(ctx, game, events); err != nil && ctx.Err() == nil {
-				f.t.Errorf("flood: %v", err)
-				return
-			}
-			added += floodBatch
+		if _, err := producer.AppendAll(ctx, games[i%len(games)], events); err != nil && ctx.Err() == nil {
+			f.t.Errorf("flood: %v", err)
+			return
 		}
+		added += int64(len(events))
+		i++
 	}
 }
