@@ -57,7 +57,7 @@ const (
 	floodGames = 50
 	floodBatch = 1000 // long enough for what else goes on in a machine to matter little
 	floodRoom  = 120  // batches in flight
-	quietLines = 150 // ten a second
+	quietLines = 150  // ten a second
 )
 
 type floodTest struct {
