@@ -289,6 +289,21 @@ func (b *blind) settle() {
 		until(b.t, "the header is read", func() bool { return b.headersRead() > b.headers })
 	}
 	b.headers = b.headersRead()
+	b.listed(head.Cursor)
+}
+
+// listed waits until the lists of games, which are good for a while, are of the table's version.
+func (b *blind) listed(at feed.Cursor) {
+	b.t.Helper()
+	game, err := b.reader.Game(b.t.Context(), blindGame)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	until(b.t, "the lists are at "+at.String(), func() bool {
+		_, list := get(b.t, b.site.URL+"/v1/tenants/blind-a/games")
+		_, lobby := get(b.t, b.site.URL+"/blind-a/")
+		return strings.Contains(list, at.String()) && strings.Contains(lobby, "<span>"+string(game.Status)+"</span>")
+	})
 }
 
 func (b *blind) headersRead() (n float64) {
