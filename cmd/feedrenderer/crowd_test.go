@@ -202,18 +202,20 @@ func TestWatchersOfAStoppedProcessGoOnElsewhere(t *testing.T) {
 	c.say()
 	c.allHoldAll()
 
-	tenths := [10]int{}
+	var tenths []int // of the spread; on a busy machine byes come late, and so do those who heard them
 	for i := 0; i < crowdSize; i += 2 {
 		m := c.members[i]
 		m.mu.Lock()
-		tenths[max(0, min(9, int(m.back.Sub(start)*10/spread)))]++
+		tenth := max(0, int(m.back.Sub(start)*10/spread))
+		tenths = append(tenths, make([]int, max(0, tenth+1-len(tenths)))...)
+		tenths[tenth]++
 		m.mu.Unlock()
 	}
 	t.Logf("the process ended after %v; %d watchers came back in the tenths of %v: %v", took, crowdSize/2, spread, tenths)
 	if took > grace {
 		t.Errorf("it took %v, more than its grace", took)
 	}
-	if most := slices.Max(tenths[:]); most > crowdSize/5 {
+	if most := slices.Max(tenths); most > crowdSize/5 {
 		t.Errorf("%d of %d came back in one tenth of the time", most, crowdSize/2)
 	}
 }
