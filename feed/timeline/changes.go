@@ -45,7 +45,7 @@ func (r *Reader) Changes(ctx context.Context, key feed.GameKey, since feed.Curso
 	var head feed.Cursor
 	var lines []feed.View
 	args := []any{string(key.Tenant), string(key.Game), since.Ver, limit + 1}
-	err := r.ask(ctx, key.Tenant, changesSQL, args, func(rows pgx.Rows) (err error) {
+	err := r.ask(ctx, claimant{tenant: key.Tenant}, changesSQL, args, func(rows pgx.Rows) (err error) {
 		head, lines, err = readLines(rows)
 		return err
 	})

@@ -44,7 +44,7 @@ const gameSQL = `with g as materialized (select * from games where tenant = $1 a
 // Game reads the header of a game with counts and board.
 func (r *Reader) Game(ctx context.Context, key feed.GameKey) (feed.Game, error) {
 	var game gameRow
-	if err := r.ask(ctx, key.Tenant, gameSQL, []any{string(key.Tenant), string(key.Game)}, game.read); err != nil {
+	if err := r.ask(ctx, claimant{tenant: key.Tenant}, gameSQL, []any{string(key.Tenant), string(key.Game)}, game.read); err != nil {
 		return feed.Game{}, fmt.Errorf("game %s: %w", key, err)
 	}
 	return game.view(), nil
@@ -70,7 +70,7 @@ const aboveAllGames = "~"
 func (r *Reader) Games(ctx context.Context, tenant feed.TenantID, q GamesQuery) ([]feed.Game, error) {
 	var games []feed.Game
 	args := []any{string(tenant), cmp.Or(string(q.After), aboveAllGames), string(q.Status), q.Limit}
-	err := r.ask(ctx, tenant, gamesSQL, args, func(rows pgx.Rows) error {
+	err := r.ask(ctx, claimant{tenant, true}, gamesSQL, args, func(rows pgx.Rows) error {
 		defer rows.Close()
 		for rows.Next() {
 			var row gameRow

@@ -63,7 +63,7 @@ func (r *Reader) Page(ctx context.Context, key feed.GameKey, q PageQuery) (Page,
 		sql = newerSQL
 	}
 	var page Page
-	err := r.ask(ctx, key.Tenant, sql, q.args(key), func(rows pgx.Rows) (err error) {
+	err := r.ask(ctx, claimant{key.Tenant, q.filters()}, sql, q.args(key), func(rows pgx.Rows) (err error) {
 		page, err = q.read(rows)
 		return err
 	})
@@ -72,6 +72,9 @@ func (r *Reader) Page(ctx context.Context, key feed.GameKey, q PageQuery) (Page,
 	}
 	return page, nil
 }
+
+// filters reports whether lines are looked at that may not be on the page.
+func (q *PageQuery) filters() bool { return q.Kind != "" || q.Actor != "" || q.Q != "" }
 
 func (q *PageQuery) args(key feed.GameKey) []any {
 	low, high := int64(0), int64(math.MaxInt64)
@@ -151,7 +154,7 @@ func (r *Reader) Line(ctx context.Context, key feed.GameKey, evt feed.ID) (feed.
 	args := q.args(key)
 	args[2], args[3] = int64(evt), int64(evt)
 	var page Page
-	err := r.ask(ctx, key.Tenant, olderSQL, args, func(rows pgx.Rows) (err error) {
+	err := r.ask(ctx, claimant{tenant: key.Tenant}, olderSQL, args, func(rows pgx.Rows) (err error) {
 		page, err = q.read(rows)
 		return err
 	})

@@ -15,25 +15,35 @@ import (
 var ErrNotFound = errors.New("not found")
 
 // Reader answers what watchers of one tenant may see. Each call is one round trip; what it answers is of one instant.
-type Reader struct{ pool *pgxpool.Pool }
+// The connections are shared among tenants: reads of one, many or slow, leave some for the others'.
+type Reader struct {
+	pool  *pgxpool.Pool
+	turns *turns
+}
 
-// NewReader returns a reader over a pool of [RoleWeb].
-func NewReader(pool *pgxpool.Pool) *Reader { return &Reader{pool} }
+// NewReader returns a reader over a pool of [RoleWeb]. One reader shares out all that the pool has.
+func NewReader(pool *pgxpool.Pool) *Reader {
+	return &Reader{pool, newTurns(int(pool.Config().MaxConns))}
+}
 
 const nameTenantSQL = `select set_config('feedrenderer.tenant', $1, true)`
 
 // ask sends one query behind the name of its tenant, without which row security shows it nothing. The two are one
 // implicit transaction, so the name is gone with it.
-func (r *Reader) ask(ctx context.Context, tenant feed.TenantID, sql string, args []any, read func(pgx.Rows) error) error {
-	return r.send(ctx, func(batch *pgx.Batch) {
-		batch.Queue(nameTenantSQL, string(tenant))
+func (r *Reader) ask(ctx context.Context, who claimant, sql string, args []any, read func(pgx.Rows) error) error {
+	return r.send(ctx, who, func(batch *pgx.Batch) {
+		batch.Queue(nameTenantSQL, string(who.tenant))
 		batch.Queue(sql, args...).Query(read)
 	})
 }
 
-// send makes one round trip of the queries that are queued.
-func (r *Reader) send(ctx context.Context, queue func(*pgx.Batch)) error {
-	var err error
+// send makes one round trip of the queries that are queued, when it is the claimant's turn.
+func (r *Reader) send(ctx context.Context, who claimant, queue func(*pgx.Batch)) error {
+	err := r.turns.take(ctx, who)
+	if err != nil {
+		return err
+	}
+	defer r.turns.give(who)
 	for range 2 {
 		batch := &pgx.Batch{}
 		queue(batch)
@@ -56,7 +66,7 @@ func (r *Reader) Snapshot(ctx context.Context, key feed.GameKey, limit int) (Sna
 	var game gameRow
 	var page Page
 	bounds := PageQuery{Limit: limit}
-	err := r.send(ctx, func(batch *pgx.Batch) {
+	err := r.send(ctx, claimant{tenant: key.Tenant}, func(batch *pgx.Batch) {
 		batch.Queue(`begin isolation level repeatable read read only`)
 		batch.Queue(nameTenantSQL, string(key.Tenant))
 		batch.Queue(gameSQL, string(key.Tenant), string(key.Game)).Query(game.read)
@@ -86,7 +96,7 @@ select seed || (select epoch from server_epoch), ver, released, mode from games 
 // Head reads one row of one game.
 func (r *Reader) Head(ctx context.Context, key feed.GameKey) (Head, error) {
 	head := Head{Game: key}
-	err := r.ask(ctx, key.Tenant, headSQL, []any{string(key.Tenant), string(key.Game)}, func(rows pgx.Rows) error {
+	err := r.ask(ctx, claimant{tenant: key.Tenant}, headSQL, []any{string(key.Tenant), string(key.Game)}, func(rows pgx.Rows) error {
 		return one(rows, &head.Cursor.Epoch, &head.Cursor.Ver, &head.Released, &head.Mode)
 	})
 	if err != nil {
