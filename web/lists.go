@@ -12,7 +12,7 @@ import (
 	"github.com/codemojex/feedrenderer/feed/timeline"
 )
 
-// lists reads pages of games. It is the costliest read there is, for each game is counted anew: of many who ask for the
+// lists reads pages of games, and single ones. It is the costliest read there is, for each game is counted anew: of many who ask for the
 // same page at once, as when a lobby's watchers come back together, one asks the table, and its answer is good for as
 // long as a header of a hub would be.
 type lists struct {
@@ -43,15 +43,30 @@ func (l *lists) of(ctx context.Context, tenant feed.TenantID, q timeline.GamesQu
 	if held, ok := l.last(key); ok {
 		return held.games, nil
 	}
-	read := l.reading.DoChan(key, func() (any, error) { return l.read(context.WithoutCancel(ctx), key, tenant, q) })
+	return shared(ctx, l, key, func(ctx context.Context) ([]feed.Game, error) { return l.read(ctx, key, tenant, q) })
+}
+
+// game reads one header, of which the lines are counted anew too. Nothing of it is held.
+func (l *lists) game(ctx context.Context, key feed.GameKey) (feed.Game, error) {
+	return shared(ctx, l, "game "+key.String(), func(ctx context.Context) (feed.Game, error) {
+		ctx, cancel := context.WithTimeout(ctx, readTime)
+		defer cancel()
+		return l.table.Game(ctx, key)
+	})
+}
+
+// shared has one of those who ask for the same at the same time read it for all. The read does not end with who asked.
+func shared[T any](ctx context.Context, l *lists, key string, read func(context.Context) (T, error)) (T, error) {
+	answers := l.reading.DoChan(key, func() (any, error) { return read(context.WithoutCancel(ctx)) })
+	var none T
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err()
-	case answer := <-read:
+		return none, ctx.Err()
+	case answer := <-answers:
 		if answer.Err != nil {
-			return nil, answer.Err
+			return none, answer.Err
 		}
-		return answer.Val.([]feed.Game), nil
+		return answer.Val.(T), nil
 	}
 }
 

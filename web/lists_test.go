@@ -29,6 +29,12 @@ func (h *heldGames) Games(context.Context, feed.TenantID, timeline.GamesQuery) (
 	return []feed.Game{{Game: "g1"}}, nil
 }
 
+func (h *heldGames) Game(_ context.Context, key feed.GameKey) (feed.Game, error) {
+	h.asked.Add(1)
+	<-h.let
+	return feed.Game{Game: key.Game}, nil
+}
+
 func TestGamesAreListedNewestFirstAPageAtATime(t *testing.T) {
 	t.Parallel()
 	m := newModel()
@@ -80,6 +86,32 @@ func TestManyWhoAskForTheSameGamesAtOnceCostOneQuery(t *testing.T) {
 		asking.Wait()
 		if n := table.asked.Load(); n != 2 {
 			t.Errorf("%d queries of two tenants", n)
+		}
+	})
+}
+
+func TestManyWhoAskForOneGameAtOnceCostOneQueryAndLaterOnesAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		table := &heldGames{let: make(chan struct{})}
+		l := newLists(table, Times{Header: time.Second})
+		var asking sync.WaitGroup
+		ask := func(key feed.GameKey) {
+			if game, err := l.game(t.Context(), key); err != nil || game.Game != key.Game {
+				t.Errorf("asked for %s, got %+v, %v", key, game, err)
+			}
+		}
+		for range 20 {
+			for _, key := range []feed.GameKey{{Tenant: "acme", Game: "g1"}, {Tenant: "acme", Game: "g2"}, {Tenant: "globex", Game: "g1"}} {
+				asking.Go(func() { ask(key) })
+			}
+		}
+		synctest.Wait()
+		close(table.let)
+		asking.Wait()
+		ask(feed.GameKey{Tenant: "acme", Game: "g1"})
+		if n := table.asked.Load(); n != 4 {
+			t.Errorf("%d queries, want one for each of three games and one more", n)
 		}
 	})
 }

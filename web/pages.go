@@ -171,7 +171,7 @@ func (s *Server) feedPage(c echo.Context) error {
 		return p.err
 	}
 	ctx := c.Request().Context()
-	game, err := s.config.Timeline.Game(ctx, key)
+	game, err := s.lists.game(ctx, key)
 	if errors.Is(err, timeline.ErrNotFound) { // a game that is not there yet is waited for by the page
 		return s.page(c, "feed.html", feedPage{Tenant: key.Tenant, Game: key.Game})
 	} else if err != nil {

@@ -23,6 +23,7 @@ type Timeline interface {
 
 // games reads headers. Errors wrap timeline.ErrNotFound where there is no such game.
 type games interface {
+	Game(ctx context.Context, game feed.GameKey) (feed.Game, error)
 	Games(ctx context.Context, tenant feed.TenantID, q timeline.GamesQuery) ([]feed.Game, error)
 	Head(ctx context.Context, game feed.GameKey) (timeline.Head, error)
 }
@@ -75,7 +76,7 @@ func (s *Server) header(c echo.Context) (game feed.Game, done bool, err error) {
 	if done, err = s.unchanged(c, key); done || err != nil {
 		return feed.Game{}, done, err
 	}
-	if game, err = s.config.Timeline.Game(c.Request().Context(), key); err != nil {
+	if game, err = s.lists.game(c.Request().Context(), key); err != nil {
 		return feed.Game{}, false, err
 	}
 	cacheable(c, etag(c, game.Cursor))
