@@ -46,8 +46,8 @@ func readJSON(c echo.Context, into any, want string) error {
 }
 
 func strictJSON(body []byte, into any) error {
-	if !json.Valid(body) { // one value and nothing behind it
-		return errors.New("not JSON")
+	if !json.Valid(body) || bytes.Equal(bytes.TrimSpace(body), []byte("null")) { // one value, which says something, and nothing behind it
+		return errors.New("not a JSON object")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,7 +18,8 @@ import (
 // defaultTokenLife is how long a watch token is good for where nobody says.
 const defaultTokenLife = 10 * time.Minute
 
-// mint makes a watch token for a browser: {"games": ["g1"], "expires_in": "10m"}, both optional.
+// mint makes a watch token for a browser: {"games": ["g1"], "expires_in": "10m"}, both optional. Without games it is good
+// for all of the tenant.
 func (s *Server) mint(c echo.Context) error {
 	tenant, err := s.tenant(c)
 	if err != nil {
@@ -27,8 +29,8 @@ func (s *Server) mint(c echo.Context) error {
 		return errNoSuch
 	}
 	var in struct {
-		Games   []feed.GameID `json:"games"`
-		Expires string        `json:"expires_in"`
+		Games   tokenGames `json:"games"`
+		Expires string     `json:"expires_in"`
 	}
 	if err := readJSON(c, &in, `{"games": ["g1"], "expires_in": "10m"}`); err != nil {
 		return err
@@ -38,6 +40,9 @@ func (s *Server) mint(c echo.Context) error {
 		if life, err = time.ParseDuration(in.Expires); err != nil || life < time.Second || life > tenants.MaxTokenLife {
 			return badParam("expires_in", in.Expires, "a duration from 1s to "+tenants.MaxTokenLife.String())
 		}
+	}
+	if in.Games != nil && len(in.Games) == 0 {
+		return badRequest("games: none, want at least one; for all games of the tenant leave it out")
 	}
 	if len(in.Games) > tenants.MaxTokenGames {
 		return badRequest(fmt.Sprintf("games: %d, want at most %d", len(in.Games), tenants.MaxTokenGames))
@@ -57,6 +62,17 @@ func (s *Server) mint(c echo.Context) error {
 		Token   string       `json:"token"`
 		Expires feed.Instant `json:"expires_at"`
 	}{text, feed.Instant(token.Expires)})
+}
+
+// tokenGames are the games that a request names: nil where it names no list. One that came out empty, or null, is none of
+// those who mean all, and must not open all.
+type tokenGames []feed.GameID
+
+func (g *tokenGames) UnmarshalJSON(text []byte) error {
+	games := []feed.GameID{}
+	err := json.Unmarshal(text, &games)
+	*g = append(tokenGames{}, games...)
+	return err
 }
 
 // tenantJSON is a tenant as its manager sees it.

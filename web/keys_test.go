@@ -75,6 +75,7 @@ func TestATenantIsManagedOverHTTP(t *testing.T) {
 			{http.MethodPost, "/v1/tenants", `{"tenant":"x"}{}`, 400},
 			{http.MethodPost, "/v1/tenants", strings.Repeat(" ", maxBody+1), 413},
 			{http.MethodPatch, tenant, `{"limits":{"requests":-1}}`, 400},
+			{http.MethodPatch, tenant, `null`, 400},
 			{http.MethodPatch, tenant, `{"limits":{"retention_days":36501}}`, 400},
 			{http.MethodPatch, tenant, `{"limits":{"requests":3000000000}}`, 400},
 			{http.MethodPost, tenant + "/keys", `{"role":"god"}`, 400},
@@ -86,7 +87,7 @@ func TestATenantIsManagedOverHTTP(t *testing.T) {
 			do(bad.method, bad.path, masterKey, bad.body, bad.want, nil)
 		}
 		_, watching := c.key("acme", tenants.Watch)
-		for _, body := range []string{`{"games":["b d"]}`, `{"expires_in":"2h"}`, `{"expires_in":"0s"}`, `{"games":["` + strings.Repeat(`a","`, 100) + `a"]}`, ``, `[]`} {
+		for _, body := range []string{`{"games":["b d"]}`, `{"games":[]}`, `{"games":null}`, `null`, `{"expires_in":"2h"}`, `{"expires_in":"0s"}`, `{"games":["` + strings.Repeat(`a","`, 100) + `a"]}`, ``, `[]`} {
 			do(http.MethodPost, "/v1/tenants/acme/watch-tokens", watching, body, 400, nil)
 		}
 		forged := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"tenant": "acme"})
