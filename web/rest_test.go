@@ -338,6 +338,22 @@ func TestPrivate(t *testing.T) {
 		if code != http.StatusOK || !strings.Contains(body, `"game":"g1"`) || stated[acme] != feed.ModeClassic {
 			t.Errorf("got %d %s, stated %v", code, body, stated)
 		}
+		for _, header := range []string{"Origin https://evil.example", "Sec-Fetch-Site cross-site"} {
+			name, value, _ := strings.Cut(header, " ")
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, private.URL+path, strings.NewReader(`{"mode":"golden"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set(name, value)
+			answer, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusForbidden || stated[acme] != feed.ModeClassic {
+				t.Errorf("a page of another site (%s): %d, stated %v", header, answer.StatusCode, stated)
+			}
+		}
 		for body, want := range map[string]int{`{"mode":"odd"}`: 400, `{}`: 400, `no`: 400, `{"mode":"blind","x":1}`: 400, strings.Repeat(" ", maxBody) + "{}": 413} {
 			if code, _ := post(t, private.URL, path, body); code != want {
 				t.Errorf("%.40s: got %d", body, code)

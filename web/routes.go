@@ -96,8 +96,11 @@ func (s *Server) private() []route {
 // Public is the handler for everybody.
 func (s *Server) Public() http.Handler { return s.handler(s.public()) }
 
-// Private is the handler for operators, of the routes that public asks a key for that operates.
-func (s *Server) Private() http.Handler { return s.handler(s.private()) }
+// Private is the handler for operators, of the routes that public asks a key for that operates. It asks for none, so it
+// takes no orders from pages of other sites that an operator's browser happens to show.
+func (s *Server) Private() http.Handler {
+	return http.NewCrossOriginProtection().Handler(s.handler(s.private()))
+}
 
 func (s *Server) handler(list []route) http.Handler {
 	e := echo.New()
