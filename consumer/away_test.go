@@ -13,7 +13,7 @@ import (
 	"github.com/codemojex/feedrenderer/internal/servers/serverstest"
 )
 
-// Cases 10 to 14 and 16: the group, the server or the handler's store goes away.
+// The group, the server or the handler's store goes away.
 func TestTheGroupOrTheServerGoesAway(t *testing.T) {
 	t.Parallel()
 

@@ -15,7 +15,7 @@ import (
 
 var errSorry = errors.New("sorry")
 
-// The reader law of the wire contract, one test a line.
+// What every reader of such streams must hold to, one test a line.
 func TestReaderLaw(t *testing.T) {
 	t.Parallel()
 

@@ -13,7 +13,6 @@ import (
 	"github.com/codemojex/feedrenderer/consumer"
 )
 
-// Cases 1 to 9: work that gets lost or stranded.
 func TestWorkIsNeverStranded(t *testing.T) {
 	t.Parallel()
 

@@ -14,7 +14,6 @@ import (
 	"github.com/codemojex/feedrenderer/consumer"
 )
 
-// Cases 17 to 21: entries that cannot be handled.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 

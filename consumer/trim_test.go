@@ -71,7 +71,6 @@ func (r *rig) ack(group string, ids ...string) {
 	r.must(append([]string{"XACK", r.stream, group}, ids...)...)
 }
 
-// Case 30: our own trimming.
 func TestTrim(t *testing.T) {
 	t.Parallel()
 	// Ten entries, of ms 0 to 9, in a stream with the group "g" that has settled them all.

@@ -8,7 +8,6 @@ import (
 	"github.com/codemojex/feedrenderer/consumer"
 )
 
-// Cases 28 and 29: trimming.
 func TestTrimming(t *testing.T) {
 	t.Parallel()
 

@@ -11,7 +11,6 @@ import (
 	"github.com/codemojex/feedrenderer/consumer"
 )
 
-// Cases 22 to 25: twice, late, at once.
 func TestTwiceLateAtOnce(t *testing.T) {
 	t.Parallel()
 

@@ -43,7 +43,7 @@ func (e *NamespaceError) Error() string {
 	return fmt.Sprintf("branded id %s is of namespace %s, not %s", e.ID, e.Got, e.Want)
 }
 
-// Branded is an id of any namespace: 14 ASCII bytes, three letters A-Z and eleven base62 digits (WIRE, branded ids).
+// Branded is an id of any namespace: 14 ASCII bytes, three letters A-Z and eleven base62 digits.
 type Branded struct {
 	Namespace string
 	Snowflake int64 // 0 .. 2^63-1

@@ -79,7 +79,7 @@ func (t TenantID) RetryStream() string { return "emq:{" + string(t) + "}:retry" 
 const StreamPattern = "emq:{*}:stream:*"
 
 // ParseStream reads the key of a game's stream. A key that is not one of ours to read is an error: bad names, and the
-// reserved suffix :archived, which is a string beside the stream and not a game (WIRE, streams).
+// reserved suffix :archived, which is a string beside the stream and not a game.
 func ParseStream(key string) (GameKey, error) {
 	tenant, game, ok := cutKey(key, "}:stream:")
 	if !ok {

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNonMonotonic says that the stream already holds an id at or above the one appended. The floor survives trimming
-// a stream to nothing (WIRE, streams).
+// a stream to nothing.
 var ErrNonMonotonic = errors.New("id is at or below the stream's top")
 
 // AppendEvent appends under an id of the caller's choice: entry <unix ms>-<tail>, field id first, then the fields in

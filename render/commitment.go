@@ -15,7 +15,7 @@ const (
 )
 
 // commitmentHolds reports whether commitment is the SHA-256, in hex, of the six codes of secret and the nonce, all joined by byte
-// 0x1E (WIRE, the game behind the feed). Where the event names no commitment or no secret there is nothing to check.
+// 0x1E. Where the event names no commitment or no secret there is nothing to check.
 func commitmentHolds(fields map[string]string) bool {
 	commitment, committed := fields["commitment"]
 	secret, revealed := fields["secret"]

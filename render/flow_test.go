@@ -35,7 +35,6 @@ func (s *scene) step(w *Worker, events ...feed.Event) {
 	}
 }
 
-// CASES 26.
 func TestTheEndIsTheSameInEveryOrder(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -98,7 +97,6 @@ func permute(n int, each func(order []int)) {
 	place(all)
 }
 
-// CASES 26a.
 func TestAScoreOfABlindGameIsNeverShownEarlyAndAlwaysInTheEnd(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -135,7 +133,6 @@ func TestAScoreOfABlindGameIsNeverShownEarlyAndAlwaysInTheEnd(t *testing.T) {
 	}
 }
 
-// CASES 18 and 21.
 func TestEntriesAtTheEdge(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -197,7 +194,6 @@ func TestEntriesAtTheEdge(t *testing.T) {
 	}
 }
 
-// CASES 20.
 func TestOneBadRowCostsThatRow(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -239,7 +235,6 @@ func TestOneBadRowCostsThatRow(t *testing.T) {
 	}
 }
 
-// CASES 16, but for its length.
 func TestWhileTheStoreIsDownNothingIsLostAndNothingCounted(t *testing.T) {
 	t.Parallel()
 	postgres := serverstest.OwnPostgres(t)
@@ -290,7 +285,6 @@ func TestWhileTheStoreIsDownNothingIsLostAndNothingCounted(t *testing.T) {
 	}
 }
 
-// CASES 10 and 11.
 func TestTheStreamOrItsGroupGoesAway(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string][]string{

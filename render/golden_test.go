@@ -154,7 +154,7 @@ func play(t *testing.T, kinds *Kinds, e feed.Event) golden {
 	return out
 }
 
-// hashOf is the commitment as WIRE defines it.
+// hashOf is the commitment as the games make it.
 func hashOf(codes []string, nonce string) string {
 	sum := sha256.Sum256([]byte(strings.Join(codes, "\x1e") + "\x1e" + nonce))
 	return hex.EncodeToString(sum[:])

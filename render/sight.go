@@ -12,7 +12,7 @@ import (
 	"github.com/codemojex/feedrenderer/feed"
 )
 
-// archived marks the key of a string beside a stream (WIRE, streams).
+// archived marks the key of a string beside a stream.
 const archived = ":archived"
 
 // sort picks the streams of a page of keys that something is to be asked about: new ones, and those that sleep.

@@ -151,7 +151,6 @@ func payload(entry valkey.XRangeEntry) (fields feed.Fields) {
 	return fields
 }
 
-// Case 30: our own trimming.
 func TestUpkeepOfStreams(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

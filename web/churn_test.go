@@ -10,7 +10,7 @@ import (
 	"github.com/codemojex/feedrenderer/watch"
 )
 
-// TestConnectingAndClosingLeavesNothing is case 40: sockets that say goodbye or break, and event streams, come and go as
+// TestConnectingAndClosingLeavesNothing: sockets that say goodbye or break, and event streams, come and go as
 // fast as they can, as many as 30 a second are in two minutes, or a tenth of it. It counts goroutines and bytes, so it runs
 // beside no other test.
 func TestConnectingAndClosingLeavesNothing(t *testing.T) {

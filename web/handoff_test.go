@@ -31,7 +31,6 @@ func (h handOff) String() string {
 	return fmt.Sprintf("Seed%dDrop%.0fKill%v", h.seed, h.drop*100, h.kill)
 }
 
-// TestHandOff is case 31.
 func TestHandOff(t *testing.T) {
 	t.Parallel()
 	for _, h := range []handOff{

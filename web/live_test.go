@@ -11,7 +11,6 @@ import (
 func TestLive(t *testing.T) {
 	t.Parallel()
 
-	// Case 32.
 	t.Run("ASnapshotComesFirstThenWhatIsCommittedAfterIt", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
@@ -86,7 +85,6 @@ func TestLive(t *testing.T) {
 		equal(t, w.next().Code, errNotFound)
 	})
 
-	// Case 36.
 	t.Run("FiveGamesShareASocketAndResumeOnTheNext", func(t *testing.T) {
 		t.Parallel()
 		games := []feed.GameID{"a", "b", "c", "d", "e"}
@@ -125,7 +123,6 @@ func TestLive(t *testing.T) {
 		}
 	})
 
-	// Case 34.
 	t.Run("NoLineIsSentAgainToOneWhoResumesFiveTimes", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
@@ -149,7 +146,6 @@ func TestLive(t *testing.T) {
 		}
 	})
 
-	// Case 35, over a socket.
 	t.Run("ACursorThatLeadsNowhereIsResetAndFollowedByASnapshot", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
@@ -193,7 +189,6 @@ func TestLive(t *testing.T) {
 		equal(t, texts(w.next().Lines), []string{"live"})
 	})
 
-	// Case 33.
 	t.Run("OneWhoWasAwayForTwentyThousandChangesGetsAFreshSnapshotOrTheTail", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)

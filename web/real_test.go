@@ -356,7 +356,7 @@ func (s *site) watching(key feed.GameKey) int {
 	return 0
 }
 
-// TestPaging is case 41: late lines are inserted while somebody pages through history, and no page repeats or skips a
+// TestPaging: late lines are inserted while somebody pages through history, and no page repeats or skips a
 // line that was there at the start.
 func TestPaging(t *testing.T) {
 	t.Parallel()

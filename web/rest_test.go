@@ -101,7 +101,6 @@ func TestREST(t *testing.T) {
 		}
 	})
 
-	// Case 35, over REST.
 	t.Run("ACursorOfAnotherEpochOrTheFutureIsGone", func(t *testing.T) {
 		for _, since := range []string{"e0:1", "e1:99"} {
 			answer, body := s.get(t, game+"/changes?wait=20s&since="+since)

@@ -13,7 +13,6 @@ import (
 func TestSlowWatcher(t *testing.T) {
 	t.Parallel()
 
-	// Case 37.
 	t.Run("OthersDoNotNoticeAndItGetsOneDeltaWhenItReadsAgain", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)

@@ -20,7 +20,6 @@ import (
 func TestSocket(t *testing.T) {
 	t.Parallel()
 
-	// Case 42.
 	t.Run("AnUpgradeThatAcceptsGzipIsUpgraded", func(t *testing.T) {
 		t.Parallel()
 		s := serve(t, newModel(acme), nil)
@@ -126,7 +125,6 @@ func TestSocket(t *testing.T) {
 		equal(t, w.until(func(f watch.Frame) bool { return f.T == "err" }).Code, errTooMany)
 	})
 
-	// Case 38.
 	t.Run("ACancelledRequestOfTheSamePageLeavesTheSocketAlone", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
@@ -205,7 +203,7 @@ func TestSocket(t *testing.T) {
 		}
 	})
 
-	// Case 39, at a thirtieth of the time.
+	// At a thirtieth of the minute that proxies allow.
 	t.Run("AnIdleWatcherBehindAProxyThatCutsIsKeptAliveByTicks", func(t *testing.T) {
 		t.Parallel()
 		const cut = 2 * time.Second

@@ -48,7 +48,7 @@ func TestAlertsFireOnTheirFaultsAndClearOnceMendedAndTheDashboardHasData(t *test
 	m := startMonitor(t, s, 2)
 	game := feed.GameKey{Tenant: "acme", Game: "g1"}
 
-	// Case 7, as it must not stay: read by processes long gone, never settled, and nobody runs.
+	// Read by processes long gone, never settled, and nobody runs.
 	site := m.serve("web", "--tenants", "acme", "--degraded-after", "3s")
 	s.orphans(game, 952, 17)
 	left := time.Now()

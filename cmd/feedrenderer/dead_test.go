@@ -33,7 +33,7 @@ func (s *system) dead(game feed.GameKey, filter ...string) (out []web.DeadLetter
 	}
 }
 
-// Case 17, all of it: a kind's file is wrong, its events are dead letters among good lines, a retry before the file is
+// A kind's file is wrong, its events are dead letters among good lines, a retry before the file is
 // mended brings them back with their history, and one after it makes lines of them, in their places, before who watches.
 func TestAPoisonEntryBecomesALineInItsPlaceOnceItsKindIsMendedAndItIsRetried(t *testing.T) {
 	t.Parallel()

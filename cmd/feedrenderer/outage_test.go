@@ -192,7 +192,7 @@ func (p *program) processorTime() float64 {
 	return seconds
 }
 
-// Case 12, of whole processes: an outage of the streams is told as shortly, and nothing spins meanwhile.
+// An outage of the streams, of whole processes: nothing spins meanwhile.
 func TestAnOutageOfValkeyIsToldInAFewLinesAndCostsLittle(t *testing.T) {
 	t.Parallel()
 	valkey := serverstest.OwnValkey(t)

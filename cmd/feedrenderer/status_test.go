@@ -70,7 +70,7 @@ func (s *system) orphans(game feed.GameKey, n, names int) {
 	}
 }
 
-// Case 7: a team ran 952 events behind for three weeks, and nothing said so.
+// A team once ran 952 events behind for three weeks, and nothing said so.
 func TestOrphansAreSeenThoughNoRendererRunsAndGoneSoonAfterOneDoes(t *testing.T) {
 	t.Parallel()
 	const tenant = feed.TenantID("orphaned")

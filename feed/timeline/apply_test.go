@@ -220,7 +220,7 @@ func (s *store) exec(t testing.TB, sql string, args ...any) {
 	}
 }
 
-// Case 26: an original, two corrections and a retraction, each three times, in every order.
+// An original, two corrections and a retraction, each three times, in every order.
 func TestEveryOrderOfAnOriginalAndItsAmendmentsEndsTheSame(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -20,7 +20,7 @@ func TestTheHandOffUnderHeavyLoad(t *testing.T) {
 	storm{writers: 8, games: 20, events: 12_000}.run(t)
 }
 
-// Case 27: two replicas apply overlapping batches over the same games in opposite order, for a minute.
+// Two replicas apply overlapping batches over the same games in opposite order, for a minute.
 func TestBatchesInOppositeOrderNeverDeadlock(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -66,7 +66,7 @@ func TestPage(t *testing.T) {
 	})
 }
 
-// Case 41: late lines come in while somebody pages through history.
+// Late lines come in while somebody pages through history.
 func TestPagingNeitherRepeatsNorSkipsALineThatWasThere(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -188,7 +188,7 @@ func TestChanges(t *testing.T) {
 			t.Errorf("got %+v", changes)
 		}
 	})
-	for name, cursor := range map[string]feed.Cursor{ // case 35
+	for name, cursor := range map[string]feed.Cursor{
 		"ACursorOfAnotherEpoch":     {Epoch: "a-1-2-3", Ver: 1},
 		"ACursorOfTheFuture":        {Epoch: head.Cursor.Epoch, Ver: head.Cursor.Ver + 1},
 		"ACursorOfAnotherEpochAt0":  {Epoch: "a-1-2-3"},

@@ -76,7 +76,7 @@ func TestRelease(t *testing.T) {
 			s.apply(t, g.opened(at(2), feed.ModeBlind))
 			expect(t, s.texts(t, g.key()), "blind game opened", "ann scored 1 %", "classic game opened")
 		},
-		"ACrashBetweenApplyAndReleaseHealsOnRedelivery": func(t *testing.T, g line) { // case 26a
+		"ACrashBetweenApplyAndReleaseHealsOnRedelivery": func(t *testing.T, g line) {
 			score, reveal := g.scored(at(1), "ann", "1"), g.revealed(at(5), "code")
 			s.apply(t, score)
 			s.apply(t, g.opened(at(0), feed.ModeBlind))

@@ -332,7 +332,7 @@ func (g *game) ranking() []*guess {
 	return best
 }
 
-// commitment is the lowercase hex SHA-256 of the codes joined by 0x1E, then 0x1E, then the nonce (WIRE, the game).
+// commitment is the lowercase hex SHA-256 of the codes joined by 0x1E, then 0x1E, then the nonce.
 func commitment(codes []string, nonce string) string {
 	sum := sha256.Sum256([]byte(strings.Join(codes, "\x1e") + "\x1e" + nonce))
 	return hex.EncodeToString(sum[:])

@@ -144,7 +144,7 @@ func groupFrame(rows []object, totals ...any) object {
 	}
 }
 
-// orphaned is a frame of the group of case 7: read under names of the dead, and never settled.
+// orphaned is a frame of the group: read under names of the dead, and never settled.
 func orphaned() object {
 	const weeks = 21 * 24 * 3600
 	f := groupFrame([]object{
