@@ -65,7 +65,7 @@ func (c *demoCommand) run(ctx context.Context, p process) (err error) {
 	if err := migrations.Up(ctx, backends.postgres.URL); err != nil {
 		return err
 	}
-	key, err := seclude(ctx, backends.postgres.URL)
+	keys, err := makeKeys(ctx, backends.postgres.URL)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (c *demoCommand) run(ctx context.Context, p process) (err error) {
 		if err := moving(life, addresses[0]); err != nil {
 			return err
 		}
-		return announce(p.stdout, addresses, &replicas, c.program(backends), key)
+		return announce(p.stdout, addresses, &replicas, c.program(backends), keys)
 	})
 	return parts.Wait()
 }
@@ -129,20 +129,36 @@ func (s *demoServers) stop() error {
 // demoKeyLife bounds what a demo leaves in a database that was named.
 const demoKeyLife = 24 * time.Hour
 
-// seclude makes the tenant that is not for everybody, and a key to watch it.
-func seclude(ctx context.Context, databaseURL string) (key string, err error) {
+// demoKeys are the credentials that the demo tells of.
+type demoKeys struct {
+	watch   string // of the secluded tenant
+	operate string // of the first of the others
+}
+
+// makeKeys makes the keys, and before them the tenants that they are of.
+func makeKeys(ctx context.Context, databaseURL string) (keys demoKeys, err error) {
+	expires := time.Now().Add(demoKeyLife)
 	err = manage(ctx, databaseURL, func(admin *tenants.Admin) error {
-		if err := admin.Create(ctx, tenants.Tenant{ID: secluded}); err != nil && !errors.Is(err, tenants.ErrExists) {
-			return err
+		for _, key := range []struct {
+			of   tenants.Tenant
+			role tenants.Role
+			text *string
+		}{
+			{tenants.Tenant{ID: secluded}, tenants.Watch, &keys.watch},
+			{tenants.Tenant{ID: demoTenants[0], Public: true}, tenants.Operate, &keys.operate},
+		} {
+			if err := admin.Create(ctx, key.of); err != nil && !errors.Is(err, tenants.ErrExists) {
+				return err
+			}
+			_, text, err := admin.CreateKey(ctx, key.of.ID, key.role, "demo", &expires)
+			if err != nil {
+				return err
+			}
+			*key.text = text.Reveal()
 		}
-		expires := time.Now().Add(demoKeyLife)
-		_, text, err := admin.CreateKey(ctx, secluded, tenants.Watch, "demo", &expires)
-		if err == nil {
-			key = text.Reveal()
-		}
-		return err
+		return nil
 	})
-	return key, err
+	return keys, err
 }
 
 // startReplicas starts renderers and web processes, and gives the public addresses of the latter.
@@ -237,7 +253,7 @@ func (c *demoCommand) program(s *demoServers) string {
 }
 
 // announce tells people where to look, and how to have a say.
-func announce(out io.Writer, addresses []string, all *replicas, program, key string) error {
+func announce(out io.Writer, addresses []string, all *replicas, program string, keys demoKeys) error {
 	var lobbies strings.Builder
 	for _, address := range addresses {
 		for _, tenant := range demoTenants {
@@ -251,12 +267,16 @@ All games of two tenants that are for everybody, by either web process:
 A tenant that is not, with the key that it takes behind the #, which no browser sends along:
   http://%[1]s/%[7]s/%[3]s#token=%[8]s
 
+What operators see of %[2]s, and the key that the page asks for:
+  http://%[1]s/%[2]s/-/operate
+  %[9]s
+
 A word of your own, from another terminal:
   %[5]s append %[2]s/%[3]s kind=notice text=hello
 
 The processes: %[6]s
 Kill one and see nothing happen: another takes over, and it starts again.
 Ctrl-C ends all of it and leaves nothing behind.
-`, addresses[0], demoTenants[0], stage, lobbies.String(), program, all, secluded, key)
+`, addresses[0], demoTenants[0], stage, lobbies.String(), program, all, secluded, keys.watch, keys.operate)
 	return err
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp/kb"
+
 	"github.com/codemojex/feedrenderer/web/browsertest"
 )
 
@@ -74,6 +76,16 @@ func TestDemo(t *testing.T) {
 		private.Until(`document.getElementById("token").checkVisibility()`)
 		private.Do(`location.hash = "` + secluded[2] + `"`)
 		private.Until(`(` + newest + `) && location.hash === ""`)
+
+		operators := regexp.MustCompile(`(?m)^  (http://\S+/-/operate)\n  (frk_\S+)$`).FindStringSubmatch(p.stdout.String())
+		if operators == nil {
+			t.Fatalf("no page of operators with its key: %s", p.stdout)
+		}
+		operate := browsertest.Tab(t)
+		operate.Open(operators[1])
+		operate.Until(`document.activeElement.id === "key"`)
+		operate.Type(operators[2] + kb.Enter)
+		operate.Until(`document.getElementById("streams").textContent.includes("g1")`)
 
 		word := regexp.MustCompile(`VALKEY_URL=(\S+) \S+ (append .* text=hello)\n`).FindStringSubmatch(p.stdout.String())
 		if word == nil {
