@@ -72,7 +72,7 @@ func (p *Producer) AppendOnce(ctx context.Context, game GameKey, once Once, batc
 			continue
 		}
 		if err != nil {
-			return nil, false, fmt.Errorf("append %d events to %s: %w", len(batch), game, err)
+			return nil, false, fmt.Errorf("append %d events to %s: %w", len(batch), game, refused(err))
 		}
 		return readOnce(game, reply)
 	}

@@ -2,11 +2,14 @@ package feed_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/valkey-io/valkey-go"
 
 	"github.com/codemojex/feedrenderer/feed"
 )
@@ -41,6 +44,30 @@ func TestAppendOnce(t *testing.T) {
 		}
 		if own, _ := got[0].Fields.Lookup("id"); own != "own" {
 			t.Errorf("the event's own id is %q", own)
+		}
+	})
+	t.Run("AStreamThatCanTakeNoMoreSaysSoUntilItIsGone", func(t *testing.T) {
+		t.Parallel()
+		for name, spoil := range map[string]valkey.Completed{
+			"string": client.B().Set().Key("emq:{once-e}:stream:string").Value("x").Build(),
+			"last":   client.B().Xadd().Key("emq:{once-e}:stream:last").Id(feed.ID(math.MaxInt64).EntryID()).FieldValue().FieldValue("a", "b").Build(),
+			"beyond": client.B().Xadd().Key("emq:{once-e}:stream:beyond").Id("9223372036854775807-0").FieldValue().FieldValue("a", "b").Build(),
+		} {
+			game := feed.GameKey{Tenant: "once-e", Game: feed.GameID(name)}
+			if err := client.Do(t.Context(), spoil).Error(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if _, _, err := producer.AppendOnce(t.Context(), game, named("k"), batch); !errors.Is(err, feed.ErrNoMore) {
+					t.Errorf("%s: got %v, want ErrNoMore", name, err)
+				}
+			}
+			if err := client.Do(t.Context(), client.B().Del().Key(game.Stream()).Build()).Error(); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := producer.AppendOnce(t.Context(), game, named("k"), batch); err != nil {
+				t.Errorf("%s: after it was deleted: %v", name, err)
+			}
 		}
 	})
 	t.Run("TheNameOfAnotherBatchIsRefused", func(t *testing.T) {

@@ -14,6 +14,10 @@ import (
 // a stream to nothing.
 var ErrNonMonotonic = errors.New("id is at or below the stream's top")
 
+// ErrNoMore says that a stream takes no events of ours, now or later: its key is of another type, or no EVT id is left above
+// its top.
+var ErrNoMore = errors.New("the stream takes no more events")
+
 // AppendEvent appends under an id of the caller's choice: entry <unix ms>-<tail>, field id first, then the fields in
 // order. A refusal wraps [ErrNonMonotonic] and is not mended here; nothing is ever appended under a server-made id.
 func AppendEvent(ctx context.Context, client valkey.Client, game GameKey, id ID, fields Fields) error {
@@ -34,9 +38,17 @@ func appended(game GameKey, id ID, reply valkey.ValkeyResult) error {
 		return fmt.Errorf("append %s to %s: %w", id, game, ErrNonMonotonic)
 	}
 	if err != nil {
-		return fmt.Errorf("append %s to %s: %w", id, game, err)
+		return fmt.Errorf("append %s to %s: %w", id, game, refused(err))
 	}
 	return nil
+}
+
+// refused tells what no repetition mends from what may pass.
+func refused(err error) error {
+	if refusal, ok := valkey.IsValkeyErr(err); ok && strings.Contains(refusal.Error(), "WRONGTYPE") {
+		return fmt.Errorf("%w: %w", ErrNoMore, err)
+	}
+	return err
 }
 
 // Producer appends events under ids of its own mint. Safe for concurrent use.
@@ -128,7 +140,8 @@ func (p *Producer) next(game GameKey) (ID, error) {
 		return id, nil
 	}
 	if id, err = p.mint.above(top); err != nil {
-		return 0, fmt.Errorf("append to %s: %w", game, err)
+		delete(p.ahead, game) // it may be emptied
+		return 0, fmt.Errorf("append to %s: %w: %w", game, ErrNoMore, err)
 	}
 	p.ahead[game] = id
 	return id, nil
@@ -143,7 +156,7 @@ func (p *Producer) learnTop(ctx context.Context, game GameKey) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the top of %s: %w", game, err)
+		return fmt.Errorf("read the top of %s: %w", game, refused(err))
 	}
 	last := info["last-generated-id"]
 	entry, err := last.ToString()
@@ -152,7 +165,7 @@ func (p *Producer) learnTop(ctx context.Context, game GameKey) error {
 	}
 	top, err := IDOfEntry(entry)
 	if err != nil {
-		return fmt.Errorf("append to %s: its top has no EVT id: %w", game, err)
+		return fmt.Errorf("append to %s: %w: its top has no EVT id: %w", game, ErrNoMore, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -68,6 +68,9 @@ func (s *Server) events(c echo.Context) error {
 	switch {
 	case errors.Is(err, feed.ErrOtherBatch):
 		return &refusal{status: http.StatusUnprocessableEntity, detail: "Idempotency-Key: it was used with another body"}
+	case errors.Is(err, feed.ErrNoMore):
+		s.faults.warn("events not appended", "tenant", key.Tenant, "game", key.Game, "err", err)
+		return &refusal{status: http.StatusConflict, detail: "the game's stream takes no more events: an operator must see to it"}
 	case err != nil:
 		s.faults.warn("events not appended", "tenant", key.Tenant, "game", key.Game, "err", err)
 		return &refusal{http.StatusServiceUnavailable, "the events may not have been appended; with an Idempotency-Key it is safe to send them again", time.Second}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -69,6 +70,20 @@ func TestEvents(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAStreamThatTakesNoMoreIsNotToBeTriedAgain(t *testing.T) {
+	t.Parallel()
+	c := newCustoms(t, func(config *Config) {
+		config.Append = func(context.Context, feed.GameKey, feed.Once, []feed.Fields) ([]feed.ID, bool, error) {
+			return nil, false, feed.ErrNoMore
+		}
+	})
+	_, key := c.key("acme", tenants.Produce)
+	answer, body := c.ask(http.MethodPost, "/v1/tenants/acme/games/g1/events", key, `{"kind":"notice"}`)
+	if answer.StatusCode != http.StatusConflict || answer.Header.Get("Retry-After") != "" {
+		t.Errorf("got %d %s, Retry-After %q", answer.StatusCode, body, answer.Header.Get("Retry-After"))
+	}
 }
 
 func FuzzParseEvents(f *testing.F) {
