@@ -102,7 +102,7 @@ func TestStatusWatch(t *testing.T) {
 		t.Parallel()
 		var out output
 		watch(t, nil, &out, func(text string) bool { return strings.Count(text, "group feedrenderer at") >= 2 }, "watched")
-		if text := out.String(); strings.ContainsRune(text, '\x1b') || strings.Count(text, "watched/g7  FAULT") != strings.Count(text, "group feedrenderer at") {
+		if text := out.String(); strings.ContainsRune(text, '\x1b') || strings.Count(text, "watched/g7  ") != strings.Count(text, "group feedrenderer at") {
 			t.Errorf("got %s", text)
 		}
 	})
