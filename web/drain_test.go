@@ -135,7 +135,7 @@ func TestDrain(t *testing.T) {
 	t.Run("OnesThatNeverAnswerAreToldAndDoNotOutlastTheGrace", func(t *testing.T) {
 		t.Parallel()
 		const silent = 200
-		s := serve(t, newModel(acme), nil)
+		s := serve(t, newModel(acme), func(config *Config) { config.Times.Probe = time.Hour }) // none is found dead
 		var all []*wire
 		for range silent {
 			all = append(all, s.dial(t, "acme")) // nobody reads, so no close is answered
