@@ -137,7 +137,7 @@ func streamHealth(game feed.GameKey, h consumer.StreamHealth) web.StreamHealth {
 		Consumers:   make([]web.ConsumerHealth, len(h.Consumers)),
 	}
 	if h.NoGroup {
-		out.Fault = "there is no group on it: no renderer has read it yet, as if its tenant were unknown"
+		out.Fault = "no renderer has read it yet: none runs, or its tenant is unknown"
 	}
 	if h.LagKnown {
 		out.Lag = &h.Lag

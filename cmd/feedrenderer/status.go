@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/valkey-io/valkey-go"
 
@@ -163,7 +164,8 @@ func printStreams(w io.Writer, h web.GroupHealth) error {
 	b.WriteByte('\n')
 	for _, st := range shown[:min(told, troubles)] {
 		for _, trouble := range troublesOf(st) {
-			fmt.Fprintf(&b, "%s: %s\n", short(nameOf(st), 24), short(trouble, 70))
+			name := short(nameOf(st), 24) + ": "
+			fmt.Fprintf(&b, "%s%s\n", name, short(trouble, 100-utf8.RuneCountInString(name)))
 		}
 	}
 	if troubles > told {

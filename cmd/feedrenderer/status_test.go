@@ -152,7 +152,7 @@ func TestStatus(t *testing.T) {
 		s.run("append", "unread/g1", "kind=notice")
 		until(t, "it has waited long enough", func() bool {
 			table := s.run("status", "unread", "--degraded-after", "1s")
-			return strings.Contains(table, "unread/g1  DEGRADED") && strings.Contains(table, "no renderer reads it") && strings.Contains(table, "no group on it")
+			return strings.Contains(table, "unread/g1  DEGRADED") && strings.Contains(table, "no renderer reads it") && strings.Contains(table, "none runs, or its tenant is unknown\n")
 		})
 	})
 
