@@ -4,7 +4,7 @@ import { left } from './clock.js';
 const STATUS = { gathering: 'Gathering', open: 'Open', revealing: 'Revealing', settled: 'Settled', voided: 'Voided' };
 const MODE = { classic: 'Classic', golden: 'Golden room', blind: 'Blind' };
 
-export const statusName = (game) => STATUS[game.status] ?? game.status;
+const statusName = (game) => STATUS[game.status] ?? game.status;
 export const modeName = (game) => MODE[game.mode] ?? 'Mode not known';
 export const isFinal = (game) => game?.status === 'settled' || game?.status === 'voided';
 
