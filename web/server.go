@@ -6,6 +6,8 @@
 //
 // A [hub] follows one game for all who watch it in this process and repairs what the doorbell lost from the table; a
 // watcher is one connection with a bounded queue; its pump alone writes. A hub waits for nobody.
+//
+// All routes stand in routes.go, what each lets in in access.go; what operators see and mend is in operations*.go.
 package web
 
 import (

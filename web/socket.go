@@ -29,6 +29,21 @@ type socket struct {
 	stop    []func()      // of ticks and probes
 }
 
+// live upgrades to a socket. Names that are well-formed always upgrade: what is refused is refused in frames.
+func (s *Server) live(c echo.Context) error {
+	tenant, err := feed.ParseTenantID(c.Param("tenant"))
+	if err != nil {
+		return errNoSuch
+	}
+	if s.draining.Load() {
+		return errDraining
+	}
+	if err := s.accept(c, tenant); err != nil {
+		s.log.Debug("no upgrade", "tenant", tenant, "err", err) // it is answered
+	}
+	return nil
+}
+
 // closeTime is how long a close frame may take to be written and answered. The library would wait longer; but an answer
 // is a courtesy, and a process that ends has none to wait for.
 const closeTime = 2 * time.Second

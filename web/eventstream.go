@@ -11,21 +11,6 @@ import (
 	"github.com/codemojex/feedrenderer/feed"
 )
 
-// live upgrades to a socket. Names that are well-formed always upgrade: what is refused is refused in frames.
-func (s *Server) live(c echo.Context) error {
-	tenant, err := feed.ParseTenantID(c.Param("tenant"))
-	if err != nil {
-		return errNoSuch
-	}
-	if s.draining.Load() {
-		return errDraining
-	}
-	if err := s.accept(c, tenant); err != nil {
-		s.log.Debug("no upgrade", "tenant", tenant, "err", err) // it is answered
-	}
-	return nil
-}
-
 // stream carries the frames of one game as server-sent events. The id of an event is the cursor after it, so a browser
 // that comes back resumes by itself.
 func (s *Server) stream(c echo.Context) error {
