@@ -19,9 +19,6 @@ func (w *wire) auth(token string) {
 	}
 }
 
-// revocation is the longest that an end of access may take.
-const revocation = 5 * time.Second
-
 func TestSocketsOfAPrivateTenant(t *testing.T) {
 	t.Parallel()
 	c := newCustoms(t, nil)

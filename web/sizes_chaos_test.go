@@ -9,3 +9,6 @@ const churn = 3600
 
 // soon is how long lines may take to flow again.
 const soon = 2 * time.Second
+
+// revocation is how long an end of access may take.
+const revocation = 5 * time.Second
