@@ -5,10 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/codemojex/feedrenderer/dedup"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestAStampIsNewerByIdThenByVersion(t *testing.T) {
 	t.Parallel()

@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/codemojex/feedrenderer/consumer"
 	"github.com/codemojex/feedrenderer/consumer/consumertest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func ids(list []consumer.Message) string {
 	var out string
