@@ -11,6 +11,10 @@ type target struct {
 var targets = map[string]target{
 	"consumer_ceiling":            {0.85, false},
 	"consumer_watermill":          {10, false},
+	"consumer_per_entry":          {8, false},
+	"consumer_latency":            {2, true},
+	"consumer_beside_failing":     {0.95, false},
+	"consumer_orphans":            {0.25, true},
 	"apply_1":                     {0.55, false},
 	"apply_200":                   {0.53, false},
 	"apply_stale":                 {2, false},
