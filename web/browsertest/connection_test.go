@@ -162,6 +162,19 @@ func TestConnection(t *testing.T) {
 		until(page, 2, 1)
 	})
 
+	t.Run("WhereNothingWasLostYetNothingIsReconnected", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t)
+		page := browsertest.Tab(t)
+		page.Before(`window.WebSocket = class extends EventTarget { close() {} }; // it never opens
+			new MutationObserver(([{ target }]) => { window.first ??= target.dataset.status }).observe(document, { subtree: true, attributeFilter: ["data-by"] })`)
+		page.Open(s.URL + "/acme/g1")
+		page.Until(`window.first !== undefined`)
+		if first := browsertest.Eval[string](page, `window.first`); first != "catching-up" {
+			t.Errorf("its script first says %s", first)
+		}
+	})
+
 	t.Run("RetryNowAndTheNetworkReturningConnectAtOnce", func(t *testing.T) {
 		t.Parallel()
 		s, page, k := open(t)

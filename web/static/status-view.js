@@ -43,7 +43,7 @@ function chip({ phase, retryAt }, { over, refused }) {
   if (phase === 'resting') return ['ended', 'Ended'];
   if (phase === 'live') return refused ? ['waiting', 'Waiting'] : over ? ['ended', 'Ended'] : ['live', 'Live'];
   if (!navigator.onLine) return ['offline', 'Offline'];
-  if (phase === 'catching-up') return ['catching-up', 'Catching up'];
+  if (phase === 'catching-up' || phase === 'connecting' && retryAt === 0) return ['catching-up', 'Catching up']; // nothing was lost yet
   const seconds = Math.ceil((retryAt - Date.now()) / 1000);
   return ['reconnecting', phase === 'waiting' && seconds > 0 ? `Reconnecting in ${seconds} s` : 'Reconnecting'];
 }
