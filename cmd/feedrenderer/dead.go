@@ -49,9 +49,9 @@ func (c *deadGame) open(ctx context.Context, do func(context.Context, *group) er
 
 // deadFilter says which letters are meant by what they are.
 type deadFilter struct {
-	Kind      string `help:"Events of this kind."`
-	Reason    string `help:"Those whose reason contains this."`
-	OlderThan string `help:"Those that have been dead letters for so long, such as 1h."`
+	Kind      string `env:"-" help:"Events of this kind."`
+	Reason    string `env:"-" help:"Those whose reason contains this."`
+	OlderThan string `env:"-" help:"Those that have been dead letters for so long, such as 1h."`
 
 	olderThan time.Duration
 }
@@ -70,8 +70,8 @@ type deadListCommand struct {
 	deadGame
 	deadFilter
 
-	Limit string `default:"20" help:"Letters at most."`
-	JSON  bool   `help:"For programs: one JSON object a line, with all fields."`
+	Limit string `env:"-" default:"20" help:"Letters at most."`
+	JSON  bool   `env:"-" help:"For programs: one JSON object a line, with all fields."`
 
 	limit int
 }
@@ -127,7 +127,7 @@ func each(ctx context.Context, g *group, game feed.GameKey, ask web.LettersQuery
 type deadShowCommand struct {
 	deadGame
 
-	JSON bool `help:"For programs: one JSON object."`
+	JSON bool `env:"-" help:"For programs: one JSON object."`
 
 	Letter string `arg:"" help:"Its id, as the list has it."`
 }
@@ -160,7 +160,7 @@ type deadSome struct {
 	deadGame
 	deadFilter
 
-	All     bool     `help:"All of the game."`
+	All     bool     `env:"-" help:"All of the game."`
 	Letters []string `arg:"" optional:"" help:"Ids, as the list has them; instead of them --kind, --reason, --older-than or --all."`
 }
 

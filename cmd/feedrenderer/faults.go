@@ -22,7 +22,10 @@ import (
 
 // faults collects what is wrong with the configuration, so that all of it is said at once. The functions below read one
 // text each, and give a zero value where they added a fault.
-type faults struct{ found []string }
+type faults struct {
+	found []string
+	bare  map[string]bool // flags without a variable
+}
 
 // faultsError is a configuration that was refused before anything was opened.
 type faultsError struct{ Faults []string }
@@ -38,6 +41,10 @@ func (f *faults) add(fault string) { f.found = append(f.found, fault) }
 
 // flag adds a fault of a flag's text: what is wrong, and what is allowed.
 func (f *faults) flag(name, format string, args ...any) {
+	if f.bare[name] {
+		f.add("--" + name + ": " + fmt.Sprintf(format, args...))
+		return
+	}
 	f.add(fmt.Sprintf("--%s ($%s): ", name, variable(name)) + fmt.Sprintf(format, args...))
 }
 

@@ -19,8 +19,8 @@ type keyCommand struct {
 
 type keyCreateCommand struct {
 	ofTenant
-	Label     string `help:"What it is to be known by in lists."`
-	ExpiresIn string `help:"How long it is good, such as 720h; by default until it is revoked."`
+	Label     string `env:"-" help:"What it is to be known by in lists."`
+	ExpiresIn string `env:"-" help:"How long it is good, such as 720h; by default until it is revoked."`
 
 	Role string `arg:"" help:"What it is for: watch, produce or operate, which includes both."`
 
@@ -91,7 +91,7 @@ func moment(at *time.Time) string {
 
 type keyRevokeCommand struct {
 	ofTenant
-	After string `default:"0s" help:"How long it is still good, for another to be handed out meanwhile."`
+	After string `env:"-" default:"0s" help:"How long it is still good, for another to be handed out meanwhile."`
 
 	Key string `arg:"" help:"The key's id, as lists show it: never the whole key."`
 

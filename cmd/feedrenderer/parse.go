@@ -12,7 +12,8 @@ import (
 )
 
 // commandLine is every command. A flag's text comes from the command line, else from its variable, else from its
-// default. The variable of --min-idle is FEEDRENDERER_MIN_IDLE, and so for each, but for two that others know as well.
+// default. The variable of --min-idle is FEEDRENDERER_MIN_IDLE, and so for each, but for two that others know as well, and
+// for flags of `env:"-"`: what they say is meant for one run, and has no variable.
 type commandLine struct {
 	logFlags
 
@@ -44,6 +45,10 @@ func variable(flag string) string {
 	return variablePrefix + name
 }
 
+func hasVariable(flag *kong.Flag) bool {
+	return flag.Name != "help" && !slices.Contains(flag.Tag.Envs, "-")
+}
+
 // parse finds the command and checks all its texts together. It gives no command where help was asked for, and was
 // printed.
 func parse(args, environ []string, stdout io.Writer) (command, *logFlags, error) {
@@ -63,7 +68,10 @@ func parse(args, environ []string, stdout io.Writer) (command, *logFlags, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &faults{}
+	f := &faults{bare: map[string]bool{}}
+	for _, flag := range flags(parser.Model.Node) {
+		f.bare[flag.Name] = !hasVariable(flag)
+	}
 	selected := parseArguments(parser, args, f, &helped)
 	if helped {
 		return nil, nil, nil
@@ -118,7 +126,7 @@ func variables(environ []string) kong.Resolver {
 		values[name] = value
 	}
 	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-		if value := values[variable(flag.Name)]; value != "" && flag.Name != "help" {
+		if value := values[variable(flag.Name)]; value != "" && hasVariable(flag) {
 			return value, nil
 		}
 		return nil, nil
@@ -129,7 +137,9 @@ func variables(environ []string) kong.Resolver {
 func unknownVariables(parser *kong.Kong, environ []string, f *faults) {
 	known := map[string]bool{}
 	for _, flag := range flags(parser.Model.Node) {
-		known[variable(flag.Name)] = true
+		if hasVariable(flag) {
+			known[variable(flag.Name)] = true
+		}
 	}
 	for _, pair := range slices.Sorted(slices.Values(environ)) {
 		name, _, _ := strings.Cut(pair, "=")
@@ -170,6 +180,9 @@ func help(options kong.HelpOptions, parsed *kong.Context) error {
 		return err
 	}
 	for _, flag := range flags(parsed.Model.Node) {
+		if !hasVariable(flag) {
+			continue
+		}
 		if _, err := fmt.Fprintf(parsed.Stdout, "  %-30s --%s\n", variable(flag.Name), flag.Name); err != nil {
 			return err
 		}
@@ -178,7 +191,7 @@ func help(options kong.HelpOptions, parsed *kong.Context) error {
 }
 
 func helpOfFlag(value *kong.Value) string {
-	if value.Flag == nil || value.Name == "help" {
+	if value.Flag == nil || !hasVariable(value.Flag) {
 		return value.Help
 	}
 	return fmt.Sprintf("%s ($%s)", strings.TrimSuffix(value.Help, "."), variable(value.Name))

@@ -43,6 +43,14 @@ func TestFaultsAreRefusedTogetherEachNamed(t *testing.T) {
 			[]string{someDatabase, "FEEDRENDERER_ROLE=web", "OTHER_ROLE=x"},
 			[]string{"$FEEDRENDERER_ROLE: no such variable; `feedrenderer --help` lists them all"},
 		},
+		"AVariableOfWhatIsMeantForOneRun": {
+			"dead drop acme/g1 --older-than 5",
+			[]string{someValkey, "FEEDRENDERER_ALL=true"},
+			[]string{
+				"$FEEDRENDERER_ALL: no such variable; `feedrenderer --help` lists them all",
+				`--older-than: "5" has no unit; want a duration from 1s to 876000h0m0s, such as 1s`,
+			},
+		},
 		"UnknownFlagsAndBadTextsOfOthers": {
 			"serve --rols render --batch many --bogus=3",
 			[]string{someValkey, someDatabase},

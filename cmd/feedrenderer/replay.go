@@ -25,8 +25,8 @@ type replayCommand struct {
 	again
 
 	Game string `arg:"" help:"TENANT/GAME."`
-	From string `help:"Where to begin: an EVT id, an entry's id or a time such as 2026-11-30T15:00:00Z; by default with the first entry there is."`
-	To   string `help:"Where to end, likewise, included; by default with the last entry there is at the start."`
+	From string `env:"-" help:"Where to begin: an EVT id, an entry's id or a time such as 2026-11-30T15:00:00Z; by default with the first entry there is."`
+	To   string `env:"-" help:"Where to end, likewise, included; by default with the last entry there is at the start."`
 
 	game     feed.GameKey
 	from, to string

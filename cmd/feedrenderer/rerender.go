@@ -14,8 +14,8 @@ type rerenderCommand struct {
 	again
 
 	Of   string `arg:"" help:"TENANT or TENANT/GAME."`
-	Kind string `help:"Events of this kind alone."`
-	From string `help:"Where to go on, GAME and EVT id, as an interrupted run said."`
+	Kind string `env:"-" help:"Events of this kind alone."`
+	From string `env:"-" help:"Where to go on, GAME and EVT id, as an interrupted run said."`
 
 	of feed.GameKey
 }

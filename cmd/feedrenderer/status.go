@@ -24,8 +24,8 @@ type statusCommand struct {
 	ValkeyURL     string `help:"Valkey or Redis with the streams. Nothing else is asked."`
 	Group         string `default:"feedrenderer" help:"Consumer group of the renderers."`
 	DegradedAfter string `default:"2m" help:"How long an event may wait, to be read or to be settled, before its stream is called degraded."`
-	JSON          bool   `help:"For programs: one JSON object, as GET /v1/tenants/{tenant}/streams answers it."`
-	Watch         bool   `help:"Look again every two seconds until it is stopped: in a terminal in place, elsewhere one look below the other."`
+	JSON          bool   `env:"-" help:"For programs: one JSON object, as GET /v1/tenants/{tenant}/streams answers it."`
+	Watch         bool   `env:"-" help:"Look again every two seconds until it is stopped: in a terminal in place, elsewhere one look below the other."`
 
 	Of string `arg:"" optional:"" help:"TENANT or TENANT/GAME; by default all streams."`
 

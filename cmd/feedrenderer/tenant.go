@@ -68,7 +68,7 @@ func (c *ofTenant) change(ctx context.Context, p process, change tenants.Change)
 
 type tenantCreateCommand struct {
 	ofTenant
-	Public bool `help:"Let anybody watch its games."`
+	Public bool `env:"-" help:"Let anybody watch its games."`
 }
 
 func (c *tenantCreateCommand) run(ctx context.Context, _ process) error {
@@ -136,15 +136,15 @@ func (c *tenantResumeCommand) run(ctx context.Context, p process) error {
 
 type tenantChangeCommand struct {
 	ofTenant
-	WatchedBy     string `help:"Who may watch its games: anybody, or holders of its keys and tokens alone (keys)."`
-	MaxSockets    string `help:"Sockets and event streams open at a time."`
-	MaxJoins      string `help:"Subscriptions a second."`
-	MaxRequests   string `help:"Requests a second."`
-	MaxEvents     string `help:"Events appended over HTTP a second."`
-	MaxGames      string `help:"Games that appending over HTTP may fill."`
-	MaxEventBytes string `help:"Bytes of names and values of one event."`
-	RetentionDays string `help:"Days for which lines are kept after their game's end."`
-	StreamDays    string `help:"Days for which entries that every group has settled are kept in the streams of games."`
+	WatchedBy     string `env:"-" help:"Who may watch its games: anybody, or holders of its keys and tokens alone (keys)."`
+	MaxSockets    string `env:"-" help:"Sockets and event streams open at a time."`
+	MaxJoins      string `env:"-" help:"Subscriptions a second."`
+	MaxRequests   string `env:"-" help:"Requests a second."`
+	MaxEvents     string `env:"-" help:"Events appended over HTTP a second."`
+	MaxGames      string `env:"-" help:"Games that appending over HTTP may fill."`
+	MaxEventBytes string `env:"-" help:"Bytes of names and values of one event."`
+	RetentionDays string `env:"-" help:"Days for which lines are kept after their game's end."`
+	StreamDays    string `env:"-" help:"Days for which entries that every group has settled are kept in the streams of games."`
 
 	to tenants.Change
 }

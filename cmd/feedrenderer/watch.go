@@ -19,9 +19,9 @@ import (
 type watchCommand struct {
 	URL   string `default:"http://127.0.0.1:8080" help:"Where feeds are served."`
 	Token string `help:"Key or watch token, where the tenant's games are not public."`
-	Since string `help:"Resume from this cursor, <epoch>:<version>, instead of beginning with the newest lines."`
-	Limit string `default:"20" help:"Lines to begin with."`
-	JSON  bool   `help:"For programs: one JSON object a line, of line, game, reset or cursor. What was before a cursor need not be asked for again."`
+	Since string `env:"-" help:"Resume from this cursor, <epoch>:<version>, instead of beginning with the newest lines."`
+	Limit string `env:"-" default:"20" help:"Lines to begin with."`
+	JSON  bool   `env:"-" help:"For programs: one JSON object a line, of line, game, reset or cursor. What was before a cursor need not be asked for again."`
 
 	Game string `arg:"" help:"TENANT/GAME."`
 
