@@ -167,6 +167,7 @@ func FuzzParseRaw(f *testing.F) {
 func FuzzDecode(f *testing.F) {
 	f.Add(sampleStream, sampleEntry, "id", sampleID, "kind", "scored")
 	f.Add("emq:{acme}:retry", sampleEntry, "dead.stream", sampleStream, "dead.entry", sampleEntry)
+	f.Add(sampleStream, "1707000000000-00", "kind", "scored", "", "")
 	f.Fuzz(func(t *testing.T, stream, entry, n1, v1, n2, v2 string) {
 		event, err := decode(stream, entry, n1, v1, n2, v2)
 		if err == nil && event.ID.EntryID() != entry && stream == event.Game.Stream() {

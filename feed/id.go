@@ -117,15 +117,24 @@ func ParseID(s string) (ID, error) {
 // for entries before 2024-01-01 or with a sequence above 4194303, which no EVT id can express.
 func IDOfEntry(entryID string) (ID, error) {
 	msText, seqText, ok := strings.Cut(entryID, "-")
-	ms, err1 := strconv.ParseInt(msText, 10, 64)
-	seq, err2 := strconv.ParseUint(seqText, 10, 64)
-	if !ok || err1 != nil || err2 != nil || ms < 0 {
+	ms, err1 := decimal(msText)
+	seq, err2 := decimal(seqText)
+	if !ok || err1 != nil || err2 != nil {
 		return 0, fmt.Errorf("entry id %q is not <ms>-<seq>", entryID)
 	}
 	if ms < epochMS || (ms-epochMS)>>(63-tailBits) != 0 || seq > tailMask {
 		return 0, fmt.Errorf("entry id %s has no EVT id: ms %d .. %d and seq 0 .. %d do", entryID, int64(epochMS), int64(epochMS+1<<(63-tailBits)-1), tailMask)
 	}
-	return ID((ms-epochMS)<<tailBits | int64(seq)), nil // #nosec G115 -- seq is at most tailMask
+	return ID((ms-epochMS)<<tailBits | seq), nil
+}
+
+// decimal reads a number that is not negative, written as servers write it: without a sign, without leading zeros.
+func decimal(s string) (int64, error) {
+	if len(s) > 1 && s[0] == '0' {
+		return 0, strconv.ErrSyntax
+	}
+	n, err := strconv.ParseUint(s, 10, 63)
+	return int64(n), err // #nosec G115 -- of 63 bits
 }
 
 // EntryID is the id of the stream entry that carries this event: <unix ms>-<low 22 bits>.

@@ -120,7 +120,7 @@ func TestIDsKeepTheirOrderAsTextAndRoundTrip(t *testing.T) {
 
 func TestEntryIDsThatNoEVTIDExpressesAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, entry := range []string{"", "1", "-", "a-1", "1704067199999-0", "1704067200000-4194304", "9007199254740993-0", "1704067200000--1", "3903090455552-0", "-1-1"} {
+	for _, entry := range []string{"", "1", "-", "a-1", "1704067199999-0", "1704067200000-4194304", "9007199254740993-0", "1704067200000--1", "3903090455552-0", "-1-1", "1704067200000-00", "01704067200000-0", "+1704067200000-0"} {
 		if id, err := feed.IDOfEntry(entry); err == nil {
 			t.Errorf("entry %q gives %s", entry, id)
 		}
