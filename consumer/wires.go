@@ -45,7 +45,7 @@ func (w *wires) cut(ctx context.Context) {
 		return
 	}
 	for c := range w.open {
-		_ = c.Conn.Close()
+		_ = c.Conn.Close() // whoever uses it is told by its next call
 	}
 	clear(w.open)
 }
@@ -84,7 +84,7 @@ func (w *wires) add(c *wire) (net.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.ctx.Err(); err != nil {
-		_ = c.Conn.Close()
+		_ = c.Conn.Close() // nobody has used it
 		return nil, err
 	}
 	w.open[c] = true
