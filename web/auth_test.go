@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -14,9 +15,7 @@ import (
 
 func (w *wire) auth(token string) {
 	w.t.Helper()
-	if err := w.conn.Authenticate(w.ctx, token); err != nil {
-		w.t.Fatal(err)
-	}
+	w.do(func(ctx context.Context) error { return w.conn.Authenticate(ctx, token) })
 }
 
 func TestSocketsOfAPrivateTenant(t *testing.T) {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -261,17 +262,11 @@ func TestLive(t *testing.T) {
 		w := serve(t, m, nil).dial(t, "acme")
 		w.sub("g1", feed.Cursor{}, 0)
 		w.next()
-		if err := w.conn.Unsubscribe(w.ctx, "g1"); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.conn.Ping(w.ctx); err != nil {
-			t.Fatal(err)
-		}
+		w.do(func(ctx context.Context) error { return w.conn.Unsubscribe(ctx, "g1") })
+		w.do(w.conn.Ping)
 		w.until(func(f watch.Frame) bool { return f.T == "pong" })
 		m.say(acme, evt(1), "unheard")
-		if err := w.conn.Ping(w.ctx); err != nil {
-			t.Fatal(err)
-		}
+		w.do(w.conn.Ping)
 		equal(t, w.next().T, "pong")
 	})
 

@@ -78,32 +78,48 @@ func (s *site) dial(t *testing.T, tenant string) *wire {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	return &wire{t: t, ctx: ctx, conn: conn}
+	return &wire{t: t, conn: conn}
 }
 
 // wire is a client of a test.
 type wire struct {
 	t    *testing.T
-	ctx  context.Context
 	conn *watch.Conn
 	game *feed.Game // the newest header that came
 }
 
-func (w *wire) sub(game feed.GameID, since feed.Cursor, limit int) {
+// within gives a step of the test its time: each has the whole patience, however long the steps before it took.
+func (w *wire) within(step func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	return step(ctx)
+}
+
+// do takes a step that must succeed.
+func (w *wire) do(step func(context.Context) error) {
 	w.t.Helper()
-	if err := w.conn.Subscribe(w.ctx, game, since, limit); err != nil {
+	if err := w.within(step); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+func (w *wire) read() (f watch.Frame, err error) {
+	err = w.within(func(ctx context.Context) (err error) {
+		f, err = w.conn.Read(ctx)
+		return err
+	})
+	return f, err
+}
+
+func (w *wire) sub(game feed.GameID, since feed.Cursor, limit int) {
+	w.t.Helper()
+	w.do(func(ctx context.Context) error { return w.conn.Subscribe(ctx, game, since, limit) })
 }
 
 // raw sends what no client of ours would.
 func (w *wire) raw(data string) {
 	w.t.Helper()
-	if err := w.conn.Send(w.ctx, []byte(data)); err != nil {
-		w.t.Fatal(err)
-	}
+	w.do(func(ctx context.Context) error { return w.conn.Send(ctx, []byte(data)) })
 }
 
 // next is the next frame but for ticks and headers.
@@ -119,7 +135,7 @@ func (w *wire) next() watch.Frame {
 
 func (w *wire) any() watch.Frame {
 	w.t.Helper()
-	f, err := w.conn.Read(w.ctx)
+	f, err := w.read()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -151,7 +167,7 @@ func (w *wire) until(fits func(watch.Frame) bool) watch.Frame {
 func (w *wire) closed() int {
 	w.t.Helper()
 	for {
-		if _, err := w.conn.Read(w.ctx); err != nil {
+		if _, err := w.read(); err != nil {
 			return watch.CloseCode(err)
 		}
 	}
