@@ -15,18 +15,20 @@ type partition struct {
 	mu   sync.Mutex
 	cond *sync.Cond // everything that waits on what stands below
 	// Guarded by mu:
-	streams map[string]*stream
-	shares  map[string]*share // of those, by name
-	readers []*reader
-	lanes   [2]line
-	asked   int       // of what laneNew holds: for reads under way
-	bytes   int       // of the others
-	average int       // size of an entry, lately
-	running bool      // the handler has a batch
-	begun   time.Time // since when
-	ratio   ratio
-	delays  delays
-	alarm   chan struct{} // has one element when delays has a new first one
+	streams  map[string]*stream
+	shares   map[string]*share // of those, by name
+	readers  []*reader
+	lanes    [2]line
+	asked    int       // of what laneNew holds: for reads under way
+	bytes    int       // of the others
+	average  int       // size of an entry, lately
+	running  bool      // the handler has a batch
+	begun    time.Time // since when
+	expected int       // readers that the worker waits for before it takes a batch, at most
+	patience time.Time // until then
+	ratio    ratio
+	delays   delays
+	alarm    chan struct{} // has one element when delays has a new first one
 }
 
 func newPartition(s *session) *partition {
@@ -141,14 +143,55 @@ type run struct {
 	alone   bool // a suspect
 }
 
+const (
+	// quick is a batch that delays nobody.
+	quick = 2 * time.Millisecond
+	// longestPatience bounds how long a worker waits for readers that are under way: one of them may read from a server that
+	// does not answer.
+	longestPatience = 20 * time.Millisecond
+)
+
+// ended notes that the handler is done with a batch. Readers that are not listening go for what has come meanwhile, and the
+// worker waits for them, half as long as the batch took unless it was quick: else it would take what the first one brings, and
+// leave what the others bring for as long as that is in the handler. The mutex is held.
+func (p *partition) ended() {
+	p.running = false
+	now := time.Now()
+	took := now.Sub(p.begun)
+	p.patience = now.Add(min(took/2, longestPatience))
+	p.expected = 0
+	for _, r := range p.readers {
+		if r.expected = took >= quick && !r.away; r.expected {
+			p.expected++
+		}
+	}
+	p.cond.Broadcast()
+}
+
+// expecting is how long the worker still waits for readers, at most: not where a batch is full. The mutex is held.
+func (p *partition) expecting(now time.Time) time.Duration {
+	fresh := &p.lanes[laneNew]
+	if p.expected == 0 || fresh.used-p.asked >= p.s.cfg.BatchSize {
+		return 0
+	}
+	return p.patience.Sub(now)
+}
+
 // take waits for a batch and marks it running; nil when the worker should end. What arrived while the last batch was in
 // the handler is the next one: nothing waits for a batch to fill.
 func (p *partition) take() *run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.running = false
-	p.cond.Broadcast()
+	if p.running {
+		p.ended()
+	}
 	for !p.s.quitting() {
+		if wait := p.expecting(time.Now()); wait > 0 {
+			stop := p.s.after(wait, p)
+			p.cond.Wait()
+			stop()
+			continue
+		}
 		if l, ok := p.choose(); ok {
 			if wait, mine := p.s.breaker.turn(p); mine {
 				return p.pick(l)

@@ -34,6 +34,7 @@ func (r *reader) next() (plan, bool) {
 	for {
 		if p.s.quitting() {
 			r.away = true
+			r.met()
 			return plan{}, false
 		}
 		r.streams = slices.DeleteFunc(r.streams, func(s *stream) bool {
@@ -55,6 +56,7 @@ func (r *reader) next() (plan, bool) {
 		}
 		if len(doors) > 0 {
 			r.away = true
+			r.met()
 			return plan{doors: doors}, true
 		}
 		pl := plan{acks: r.takeAcks()}
@@ -64,6 +66,9 @@ func (r *reader) next() (plan, bool) {
 		}
 		if pl.block > 0 {
 			r.away = true
+		}
+		if pl.block > 0 || len(pl.reads) == 0 {
+			r.met()
 		}
 		if len(pl.acks)+len(pl.reads) > 0 {
 			return pl, true
@@ -79,7 +84,8 @@ func (r *reader) next() (plan, bool) {
 }
 
 // planReads decides on reads within the room that shares have. Streams whose last read was full are asked for much, the rest
-// for a fair part of what is left, and each for an entry at least; none is asked for more than all of them may bring. Where
+// for a fair part of what is left for all of the partition, and each for an entry at least; none is asked for more than all of
+// them may bring. Where
 // there is nothing to ask for now, it says when to plan again, or 0: once something has changed. The mutex is held.
 func (r *reader) planReads(pl *plan, active []*stream, now time.Time) (again time.Duration) {
 	p := r.p
@@ -91,7 +97,7 @@ func (r *reader) planReads(pl *plan, active []*stream, now time.Time) (again tim
 	most := roundBatches * size
 	if len(pl.acks) == 0 && !slices.ContainsFunc(wanted, func(s *stream) bool { return !s.dry || s.phase == phaseBacklog }) {
 		block := p.s.cfg.Block
-		if held || p.running && p.lanes[laneNew].waiting() {
+		if held || p.lanes[laneNew].waiting() {
 			if block, again = r.meanwhile(now); block == 0 {
 				return again
 			}
@@ -130,7 +136,7 @@ func (r *reader) planReads(pl *plan, active []*stream, now time.Time) (again tim
 		}
 	}
 	if len(rest) > 0 {
-		left := r.ask(pl, rest, min(size, max(1, min(most, p.room(laneNew)*greed/(greed+1))/len(rest))))
+		left := r.ask(pl, rest, min(size, max(1, min(most, p.room(laneNew)*greed/(greed+1))/len(p.streams))))
 		r.ask(pl, left, 1)
 	}
 	return 0
@@ -155,9 +161,9 @@ func (r *reader) ask(pl *plan, streams []*stream, count int) (left []*stream) {
 }
 
 // wanted are the streams to read from now: those of shares of which not enough is read yet. While a batch is in the handler a
-// batch or more is enough; and of a share that has the lane for itself, and is not known to have more, whatever there is: what
-// arrives meanwhile makes the next read, in one go, when the handler takes the batch. held says that some are not wanted. The
-// mutex is held.
+// batch or more is enough. Nothing at all is enough of a share that is not known to have more, unless others wait before it for
+// their turns: what arrives meanwhile is read when the handler is done, in one go and all of it, or goes to another consumer
+// that is idle. held says that some are not wanted. The mutex is held.
 func (r *reader) wanted(active []*stream) (wanted []*stream, held bool) {
 	p := r.p
 	for _, s := range active {
@@ -166,11 +172,12 @@ func (r *reader) wanted(active []*stream) (wanted []*stream, held bool) {
 	for _, s := range active {
 		s.share.more = s.share.more || s.hot || s.phase == phaseBacklog
 	}
-	ahead := max(p.s.cfg.BatchSize, p.lanes[laneNew].limit/3)
+	fresh := &p.lanes[laneNew]
+	ahead, queued := max(p.s.cfg.BatchSize, fresh.limit/3), fresh.waiting()
 	for _, s := range active {
 		pile := &s.share.piles[laneNew]
-		waiting, alone := pile.len(), pile.used == p.lanes[laneNew].used
-		enough := p.running && waiting > 0 && (!s.share.more && alone || waiting >= ahead)
+		alone := pile.used == fresh.used
+		enough := p.running && (pile.len() >= ahead || !s.share.more && (alone || !queued))
 		if !enough && p.roomOf(s.share) > 0 {
 			wanted = append(wanted, s)
 		}
@@ -182,13 +189,12 @@ func (r *reader) wanted(active []*stream) (wanted []*stream, held bool) {
 // again: half as long as that has run. Each time something came a quarter of it passes first, so that it is not one read
 // for each entry. Then again says when. The mutex is held.
 func (r *reader) meanwhile(now time.Time) (block, again time.Duration) {
-	const least = 2 * time.Millisecond // a batch that takes less delays nobody
 	p := r.p
 	if !p.running {
 		return 0, 0
 	}
 	ran := now.Sub(p.begun)
-	from := p.begun.Add(least)
+	from := p.begun.Add(quick)
 	if next := r.heard.Add(ran / 4); next.After(from) {
 		from = next
 	}

@@ -11,18 +11,19 @@ import (
 const readerStreams = 64
 
 // reader reads up to readerStreams streams of one partition, in a cluster of one hash slot. It listens with a blocking
-// read while nothing is new; while there is work it reads ahead without blocking, and the acknowledgements of what was
-// handled go in the same round trip.
+// read while nothing is new; while there is work it reads without blocking, between batches or, where there is much, ahead
+// of them, and the acknowledgements of what was handled go in the same round trip.
 type reader struct {
 	p    *partition
 	slot uint16 // in a cluster
 
 	// Guarded by the partition's mutex:
-	streams []*stream
-	acked   []*stream // with something to acknowledge
-	away    bool      // not looking after acknowledgements: a worker sends them itself
-	turn    int       // rotates over streams
-	heard   time.Time // when listening last brought something
+	streams  []*stream
+	acked    []*stream // with something to acknowledge
+	away     bool      // not looking after acknowledgements: a worker sends them itself
+	expected bool      // the worker waits for what its next read brings
+	turn     int       // rotates over streams
+	heard    time.Time // when listening last brought something
 
 	wait backoff // after failures; the reader's goroutine's own
 }
@@ -86,6 +87,9 @@ func (r *reader) round(pl plan) {
 	for i, rd := range pl.reads {
 		ok = r.took(rd, results[len(pl.acks)+i]) && ok
 	}
+	r.p.mu.Lock()
+	r.met()
+	r.p.mu.Unlock()
 	if len(pl.reads) == 0 {
 		_, answered := valkey.IsValkeyErr(results[0].Error())
 		ok = results[0].Error() == nil || answered
@@ -98,6 +102,16 @@ func (r *reader) round(pl plan) {
 	}
 }
 
+// met says that the worker need not wait for the reader any more: what it went for is there, or it does not go. The mutex is
+// held.
+func (r *reader) met() {
+	if r.expected {
+		r.expected = false
+		r.p.expected--
+		r.p.cond.Broadcast()
+	}
+}
+
 // took takes in what a read brought, and says whether it went well.
 func (r *reader) took(rd read, res valkey.ValkeyResult) bool {
 	streams, err := parseRead(res)
@@ -106,6 +120,7 @@ func (r *reader) took(rd read, res valkey.ValkeyResult) bool {
 	if err != nil {
 		p.mu.Lock()
 		r.away = true
+		r.met()
 		for _, s := range rd.streams {
 			p.ask(s, -rd.aside)
 			s.dry = false

@@ -61,6 +61,9 @@ func (p *partition) settle(r *run, verdicts []Verdict) {
 	if r.alone { // its count says that it began: were the next one to kill us now, it would be taken for what killed us
 		flush = append(flush, r.entries[0].s.r.takeAcks()...)
 	}
+	if len(held) == 0 { // else nothing is read before the breaker is open
+		p.ended()
+	}
 	p.mu.Unlock()
 
 	if len(held) > 0 {

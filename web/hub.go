@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,28 +67,29 @@ type header struct {
 	json []byte // nil before the first read
 	body []byte // json without the cursor, to see whether it says anything new
 	ver  int64
-	at   time.Time // when it was read
-	cost time.Duration
+	due  time.Time // when it may be read again
 }
 
-// A header is read again after its period, or, where counting a large game takes long, after so many times what it took:
-// no game keeps more than a twentieth of a connection busy.
+// What is counted over all lines of a game is counted again after a period; or, where that takes long, after so many times
+// what it took: no game keeps more than a twentieth of a connection busy, and all those of a process together hardly more
+// than a quarter of one.
 const (
-	headerCost     = 20
-	maxHeaderPause = 10 * time.Second
+	costOfOne  = 20
+	costOfAll  = 4
+	maxRecount = 10 * time.Second
 )
 
-// due is when the header may be read again.
-func (h *header) due(times Times) time.Time { return dueAgain(h.at, h.cost, times) }
-
-// dueAgain is when something that was read at a time, and took so long to read, may be read again.
-func dueAgain(at time.Time, cost time.Duration, times Times) time.Time {
-	return at.Add(max(times.Header, min(cost*headerCost, maxHeaderPause)))
+// recount is how long to wait with the next count of a game, one of so many, after one that took so long.
+func recount(period, took time.Duration, games int) time.Duration {
+	return max(period, min(took*time.Duration(max(costOfOne, costOfAll*games)), maxRecount))
 }
 
+// scattered adds up to a quarter: games that were opened together would all be counted in the same moment.
+func scattered(wait time.Duration) time.Duration { return wait + rand.N(wait/4+1) }
+
 // fresh reports whether the header is of the present version, or not old enough to be read anew.
-func (h *header) fresh(r *recent, times Times) bool {
-	return h.json != nil && (h.ver >= r.last || time.Now().Before(h.due(times)))
+func (h *header) fresh(r *recent) bool {
+	return h.json != nil && (h.ver >= r.last || time.Now().Before(h.due))
 }
 
 // snapped is the last snapshot that was encoded.
@@ -117,10 +119,15 @@ const (
 
 // room is how many bytes the hub may remember.
 func (h *hub) room() int {
+	return max(recentLeast, min(recentBytes, recentAtAll/h.games()))
+}
+
+// games is how many are watched in this process.
+func (h *hub) games() int {
 	if h.beside == nil {
-		return recentBytes
+		return 1
 	}
-	return max(recentLeast, min(recentBytes, recentAtAll/max(1, int(h.beside.Load()))))
+	return max(1, int(h.beside.Load()))
 }
 
 func (h *hub) rouse() {
@@ -223,7 +230,7 @@ func (h *hub) delta(since int64) (frame, bool) {
 // snap is the snapshot of this very version, if the window and the header are good for it. It is encoded once for all
 // who come at the same time.
 func (h *hub) snap(limit int) (frame, bool) {
-	if !h.window.serves(&h.recent, limit) || !h.header.fresh(&h.recent, h.times) {
+	if !h.window.serves(&h.recent, limit) || !h.header.fresh(&h.recent) {
 		return frame{}, false
 	}
 	if h.snapped.limit != limit || h.snapped.header != h.header.ver || h.snapped.epoch != h.recent.epoch || h.snapped.to != h.recent.last {
@@ -362,7 +369,7 @@ func (h *hub) setHeader(game feed.Game) {
 		return
 	}
 	changed := !bytes.Equal(body, h.header.body)
-	h.header = header{json: full, body: body, ver: cursor.Ver, at: time.Now(), cost: h.header.cost}
+	h.header = header{json: full, body: body, ver: cursor.Ver, due: h.header.due}
 	if !changed {
 		return
 	}

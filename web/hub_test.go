@@ -303,18 +303,46 @@ func TestTheMoreHubsThereAreTheLessEachRemembers(t *testing.T) {
 	}
 }
 
-func TestAHeaderThatIsCostlyToReadIsReadLessOften(t *testing.T) {
+func TestACostlyCountIsMadeLessOften(t *testing.T) {
 	t.Parallel()
-	times := Times{Header: time.Second}
-	behind := recent{epoch: "e1", last: 2}
-	for cost, want := range map[time.Duration]bool{0: false, 10 * time.Millisecond: false, 200 * time.Millisecond: true, time.Hour: true} {
-		h := header{json: []byte("{}"), ver: 1, at: time.Now().Add(-2 * time.Second), cost: cost}
-		if got := h.fresh(&behind, times); got != want {
-			t.Errorf("two seconds after a read that took %v it is still good: %v", cost, got)
+	const period = time.Second
+	for _, each := range []struct {
+		took  time.Duration
+		games int
+		want  time.Duration
+	}{
+		{0, 1, period}, {10 * time.Millisecond, 1, period}, {200 * time.Millisecond, 1, 4 * time.Second}, {time.Hour, 1, maxRecount},
+		{time.Millisecond, 200, period}, {5 * time.Millisecond, 200, 4 * time.Second}, {time.Millisecond, 5000, maxRecount},
+	} {
+		if wait := recount(period, each.took, each.games); wait != each.want {
+			t.Errorf("a count that took %v, of one of %d games, is made again after %v, want %v", each.took, each.games, wait, each.want)
 		}
 	}
-	h := header{json: []byte("{}"), ver: 1, at: time.Now().Add(-maxHeaderPause), cost: time.Hour}
-	if h.fresh(&behind, times) {
-		t.Error("it is never read again")
+}
+
+func TestCountsOfGamesThatWereOpenedTogetherAreScattered(t *testing.T) {
+	t.Parallel()
+	const wait = time.Second
+	least, most := time.Hour, time.Duration(0)
+	for range 1000 {
+		n := scattered(wait)
+		least, most = min(least, n), max(most, n)
+	}
+	if least < wait || most > wait*5/4 || most-least < wait/5 {
+		t.Errorf("they wait for %v to %v, want all between %v and a quarter more", least, most, wait)
+	}
+}
+
+func TestAHeaderIsGoodUntilTheNextIsDue(t *testing.T) {
+	t.Parallel()
+	present, behind := recent{epoch: "e1", last: 1}, recent{epoch: "e1", last: 2}
+	for due, want := range map[time.Duration]bool{time.Minute: true, -time.Minute: false} {
+		h := header{json: []byte("{}"), ver: 1, due: time.Now().Add(due)}
+		if got := h.fresh(&behind); got != want {
+			t.Errorf("with the next due in %v it is still good: %v", due, got)
+		}
+		if !h.fresh(&present) {
+			t.Errorf("of the present version and with the next due in %v it is no good", due)
+		}
 	}
 }

@@ -89,7 +89,7 @@ func (l *lists) read(ctx context.Context, key string, tenant feed.TenantID, q ti
 	if err != nil {
 		return nil, err
 	}
-	l.hold(key, list{page, dueAgain(begun, time.Since(begun), l.times)})
+	l.hold(key, list{page, begun.Add(recount(l.times.Header, time.Since(begun), 1))})
 	return page, nil
 }
 

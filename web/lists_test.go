@@ -118,7 +118,7 @@ func TestManyWhoAskForOneGameAtOnceCostOneQueryAndLaterOnesAnother(t *testing.T)
 
 func TestAListOfGamesIsGoodForAsLongAsAHeader(t *testing.T) {
 	t.Parallel()
-	for cost, good := range map[time.Duration]time.Duration{0: time.Second, 200 * time.Millisecond: 4 * time.Second, time.Minute: maxHeaderPause} {
+	for cost, good := range map[time.Duration]time.Duration{0: time.Second, 200 * time.Millisecond: 4 * time.Second, time.Minute: maxRecount} {
 		synctest.Test(t, func(t *testing.T) {
 			table := &heldGames{let: make(chan struct{}), cost: min(cost, readTime)}
 			close(table.let)

@@ -51,7 +51,7 @@ func (h *hub) next(now time.Time) (read, time.Duration) {
 		return h.readChanges(h.recent.cursor()), 0
 	case wants.limit > 0 && !h.window.serves(&h.recent, wants.limit) && (h.window == nil || h.window.ver <= h.recent.last):
 		return h.readSnapshot(wants.limit), 0
-	case wants.limit > 0 && !h.header.fresh(&h.recent, h.times):
+	case wants.limit > 0 && !h.header.fresh(&h.recent):
 		return h.readHeader, 0
 	case wants.since != nil:
 		return h.readChanges(*wants.since), 0
@@ -67,7 +67,7 @@ func (h *hub) next(now time.Time) (read, time.Duration) {
 		wait = min(wait, h.doubtAt.Sub(now))
 	}
 	if len(h.live) > 0 && (h.header.json == nil || h.header.ver < h.recent.last) {
-		due := h.header.due(h.times).Sub(now)
+		due := h.header.due.Sub(now)
 		if due <= 0 {
 			return h.readHeader, 0
 		}
@@ -219,7 +219,8 @@ func (h *hub) readSnapshot(limit int) read {
 			return
 		}
 		h.window = &window{ver: at.Ver, limit: limit, lines: lines, older: snapshot.Older}
-		if !h.header.fresh(&h.recent, h.times) { // else the next is not due
+		if !h.header.fresh(&h.recent) { // else the next is not due
+			h.header.due = time.Now().Add(scattered(h.times.Header))
 			h.setHeader(snapshot.Game)
 		}
 		h.know(at.Ver, 0) // it may be ahead of what watchers were sent
@@ -236,7 +237,8 @@ func (h *hub) readHeader(ctx context.Context) {
 	if h.failed(ctx, err) {
 		return
 	}
-	h.header.at, h.header.cost = time.Now(), time.Since(start)
+	took := time.Since(start)
+	h.header.due = start.Add(took + scattered(recount(h.times.Header, took, h.games())))
 	if game.Cursor.Epoch != h.recent.epoch {
 		h.suspect()
 		return
