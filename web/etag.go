@@ -20,10 +20,11 @@ func etag(c echo.Context, at feed.Cursor) string {
 	return `"` + at.String() + "." + base64.RawURLEncoding.EncodeToString(shape.Sum(nil)) + `"`
 }
 
-// unchanged answers 304 where the client already holds what it asks for: at the cost of one row. It says so by true.
+// unchanged answers 304 where the client names what it asks for by its tag: at the cost of one row. It says so by true.
+// Only reading it tells whether there is anything that `*` would name: see tagged.
 func (s *Server) unchanged(c echo.Context, key feed.GameKey) (bool, error) {
-	held := c.Request().Header.Get("If-None-Match")
-	if held == "" {
+	held := heldBy(c)
+	if held == "" || held == "*" {
 		return false, nil
 	}
 	head, err := s.config.Timeline.Head(c.Request().Context(), key)
@@ -38,16 +39,33 @@ func (s *Server) unchanged(c echo.Context, key feed.GameKey) (bool, error) {
 	return true, c.NoContent(http.StatusNotModified)
 }
 
+// tagged answers what was found, or 304 where the client holds it.
+func tagged(c echo.Context, at feed.Cursor, body any) error {
+	tag := etag(c, at)
+	cacheable(c, tag)
+	if holds(heldBy(c), tag) {
+		return c.NoContent(http.StatusNotModified)
+	}
+	return c.JSON(http.StatusOK, body)
+}
+
 func cacheable(c echo.Context, tag string) {
 	c.Response().Header().Set("ETag", tag)
 	c.Response().Header().Set("Cache-Control", "no-cache") // keep it, but ask
 }
 
-// holds reports whether an If-None-Match names a tag.
+// heldBy is the If-None-Match of a request: `*`, or a list of tags.
+func heldBy(c echo.Context) string {
+	return strings.TrimSpace(c.Request().Header.Get("If-None-Match"))
+}
+
+// holds reports whether an If-None-Match names a tag of what is there.
 func holds(list, tag string) bool {
+	if list == "*" {
+		return true
+	}
 	for held := range strings.SplitSeq(list, ",") {
-		held = strings.TrimPrefix(strings.TrimSpace(held), "W/")
-		if held == tag || held == "*" {
+		if strings.TrimPrefix(strings.TrimSpace(held), "W/") == tag {
 			return true
 		}
 	}

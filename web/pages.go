@@ -96,7 +96,7 @@ func (s *Server) asset(c echo.Context) error {
 
 func serveAsset(c echo.Context, file asset) error {
 	cacheable(c, file.etag)
-	if holds(c.Request().Header.Get("If-None-Match"), file.etag) {
+	if holds(heldBy(c), file.etag) {
 		return c.NoContent(http.StatusNotModified)
 	}
 	return c.Blob(http.StatusOK, file.kind, file.body)

@@ -179,8 +179,10 @@ func TestOnRealServers(t *testing.T) {
 				t.Errorf("%s: %d %s", path, answer.StatusCode, body)
 			}
 		}
-		if answer, body := s.get(t, "/v1/tenants/real-a/games/hidden/lines/"+evt(10).String()); answer.StatusCode != 404 {
-			t.Errorf("the hidden line answers %d %s", answer.StatusCode, body)
+		for _, held := range []string{"", "*"} {
+			if answer, body := s.get(t, "/v1/tenants/real-a/games/hidden/lines/"+evt(10).String(), "If-None-Match", held); answer.StatusCode != 404 {
+				t.Errorf("the hidden line, of which %q is held, answers %d %s", held, answer.StatusCode, body)
+			}
 		}
 		answer, err := private.Client().Post(private.URL+"/v1/tenants/real-a/games/hidden/mode", "application/json", strings.NewReader(`{"mode":"classic"}`))
 		if err != nil {

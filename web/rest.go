@@ -76,11 +76,8 @@ func (s *Server) header(c echo.Context) (game feed.Game, done bool, err error) {
 	if done, err = s.unchanged(c, key); done || err != nil {
 		return feed.Game{}, done, err
 	}
-	if game, err = s.lists.game(c.Request().Context(), key); err != nil {
-		return feed.Game{}, false, err
-	}
-	cacheable(c, etag(c, game.Cursor))
-	return game, false, nil
+	game, err = s.lists.game(c.Request().Context(), key)
+	return game, false, err
 }
 
 func (s *Server) game(c echo.Context) error {
@@ -88,7 +85,7 @@ func (s *Server) game(c echo.Context) error {
 	if done || err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, game)
+	return tagged(c, game.Cursor, game)
 }
 
 // board answers what is derived from a game's lines, without the rest of its header.
@@ -97,7 +94,7 @@ func (s *Server) board(c echo.Context) error {
 	if done || err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, struct {
+	return tagged(c, game.Cursor, struct {
 		Game     feed.GameID       `json:"game"`
 		Released bool              `json:"released"`
 		Counts   feed.Counts       `json:"counts"`
@@ -130,8 +127,7 @@ func (s *Server) timeline(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	cacheable(c, etag(c, page.Cursor))
-	return c.JSON(http.StatusOK, struct {
+	return tagged(c, page.Cursor, struct {
 		Lines  []feed.View `json:"lines"`
 		More   bool        `json:"more"` // in the direction that was asked for
 		Cursor feed.Cursor `json:"cursor"`
@@ -159,8 +155,7 @@ func (s *Server) line(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	cacheable(c, etag(c, head.Cursor))
-	return c.JSON(http.StatusOK, line)
+	return tagged(c, head.Cursor, line)
 }
 
 // maxWait is the longest that a poll waits: below the minute after which proxies cut.

@@ -48,9 +48,11 @@ func TestREST(t *testing.T) {
 			"/v1/tenants/BAD/games", "/v1/tenants/acme/games/b%20d", game + "/lines/" + evt(77).String(), game + "/lines/nonsense",
 			"/v1/tenants/acme/games/nope/changes?since=e1:0", "/v1/tenants/acme/games/nope/stream", "/v1/nothing", "/a/b/c/d", "/static/none.js",
 		} {
-			answer, body := s.get(t, path)
-			if answer.StatusCode != http.StatusNotFound || body != want || answer.Header.Get("Content-Type") != "application/problem+json" {
-				t.Errorf("%s: %d %s %s", path, answer.StatusCode, answer.Header.Get("Content-Type"), body)
+			for _, held := range []string{"", "*"} {
+				answer, body := s.get(t, path, "If-None-Match", held)
+				if answer.StatusCode != http.StatusNotFound || body != want || answer.Header.Get("Content-Type") != "application/problem+json" {
+					t.Errorf("%s, of which %q is held: %d %s %s", path, held, answer.StatusCode, answer.Header.Get("Content-Type"), body)
+				}
 			}
 		}
 	})
@@ -123,6 +125,18 @@ func TestREST(t *testing.T) {
 		}
 		defer head.Body.Close()
 		equal(t, head.StatusCode, http.StatusOK)
+	})
+
+	t.Run("AStarIsHeldOfWhateverIsThere", func(t *testing.T) {
+		for _, path := range []string{game, game + "/board", game + "/timeline?q=none", game + "/lines/" + evt(1).String(), "/docs", "/openapi.yaml", "/static/feed-client.js"} {
+			answer, _ := s.get(t, path)
+			for held, want := range map[string]int{"*": http.StatusNotModified, ` * `: http.StatusNotModified, `"*"`: http.StatusOK, `"other", *`: http.StatusOK} {
+				again, body := s.get(t, path, "If-None-Match", held)
+				if again.StatusCode != want || again.Header.Get("ETag") != answer.Header.Get("ETag") || want == http.StatusNotModified && body != "" {
+					t.Errorf("%s, of which %s is held: %d %s, want %d", path, held, again.StatusCode, body, want)
+				}
+			}
+		}
 	})
 
 	t.Run("AnUnchangedAnswerCostsOneRow", func(t *testing.T) {
