@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -97,13 +98,58 @@ func parseArguments(parser *kong.Kong, args []string, f *faults, helped *bool) c
 		if err == nil {
 			return parsed.Selected().Target.Addr().Interface().(command)
 		}
-		f.add(err.Error())
+		f.add(withAllowed(err))
 		found := unknownFlag.FindStringSubmatch(err.Error())
 		if found == nil {
 			return nil
 		}
 		args = without(args, found[1])
 	}
+}
+
+// withAllowed is kong's word on arguments with what would be allowed in their place, and where that is described.
+func withAllowed(err error) string {
+	var stopped *kong.ParseError
+	if !errors.As(err, &stopped) {
+		return err.Error()
+	}
+	node := stopped.Context.Selected()
+	if node == nil {
+		node = stopped.Context.Model.Node
+	}
+	fault, group := err.Error(), len(node.Children) > 0
+	described := "`" + node.FullPath() + " --help`"
+	switch unexpected, missing := strings.HasPrefix(fault, "unexpected "), strings.HasPrefix(fault, "expected "); {
+	case strings.HasSuffix(fault, "?"): // kong asks whether another was meant
+		return fault + " See " + described
+	case unknownFlag.MatchString(fault):
+		fault += "; want one of " + strings.Join(flagNames(node), ", ")
+	case group && missing: // kong lists but some
+		fault = "no command; want one of " + strings.Join(commandNames(node), ", ")
+	case group && unexpected:
+		fault += "; want one of " + strings.Join(commandNames(node), ", ")
+	case unexpected, missing:
+		fault += "; want " + node.Summary()
+	}
+	return fault + "; see " + described
+}
+
+func commandNames(node *kong.Node) []string {
+	names := make([]string, len(node.Children))
+	for i, child := range node.Children {
+		names[i] = child.Name
+	}
+	return names
+}
+
+// flagNames lists what a command takes, what every command does among it.
+func flagNames(node *kong.Node) []string {
+	var names []string
+	for _, flag := range slices.Concat(node.AllFlags(true)...) {
+		names = append(names, "--"+flag.Name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 func without(args []string, flag string) []string {

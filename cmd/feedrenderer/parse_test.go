@@ -16,6 +16,8 @@ const (
 	someDatabase = "DATABASE_URL=postgres://u@127.0.0.1:1/d"
 )
 
+const allCommands = "serve, migrate, append, watch, status, dead, replay, rerender, mode, simulate, tenant, key, demo, health, version"
+
 func TestFaultsAreRefusedTogetherEachNamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -55,7 +57,10 @@ func TestFaultsAreRefusedTogetherEachNamed(t *testing.T) {
 			"serve --rols render --batch many --bogus=3",
 			[]string{someValkey, someDatabase},
 			[]string{
-				`unknown flag --rols, did you mean "--roles"?`, `unknown flag --bogus`,
+				"unknown flag --rols, did you mean \"--roles\"? See `feedrenderer serve --help`",
+				"unknown flag --bogus; want one of --batch, --connections, --database-url, --degraded-after, --grace, --group, --group-grace, --help, " +
+					"--kinds, --listen, --log-format, --log-level, --master-key, --max-attempts, --min-idle, --name, --origins, --private-listen, " +
+					"--roles, --tenants, --trusted-proxies, --upkeep, --valkey-url, --workers; see `feedrenderer serve --help`",
 				`--batch ($FEEDRENDERER_BATCH): "many"; want a whole number from 1 to 5000`,
 			},
 		},
@@ -128,10 +133,20 @@ func TestFaultsAreRefusedTogetherEachNamed(t *testing.T) {
 			[]string{someValkey, someDatabase},
 			[]string{`mode "loud"; want classic, golden or blind`},
 		},
-		"NoCommand":       {"", nil, []string{`expected one of "serve", "migrate", "append", "watch", "status", ...`}},
-		"AnUnknownOne":    {"server", nil, []string{`unexpected argument server, did you mean "serve"?`}},
-		"AStrayArgument":  {"migrate now", []string{someDatabase}, []string{`unexpected argument now`}},
-		"AFlagWithNoText": {"migrate --database-url", nil, []string{"--database-url ($DATABASE_URL): missing; want postgres://user:password@host:port/database"}},
+		"NoCommand":             {"", nil, []string{"no command; want one of " + allCommands + "; see `feedrenderer --help`"}},
+		"AnUnknownOne":          {"server", nil, []string{"unexpected argument server, did you mean \"serve\"? See `feedrenderer --help`"}},
+		"OneThatIsLikeNone":     {"nosuchcommand --batch 3", nil, []string{"unexpected argument nosuchcommand; want one of " + allCommands + "; see `feedrenderer --help`"}},
+		"OneOfACommand":         {"dead bury acme/g1", nil, []string{"unexpected argument bury; want one of list, show, retry, drop; see `feedrenderer dead --help`"}},
+		"NoneOfACommand":        {"dead", nil, []string{"no command; want one of list, show, retry, drop; see `feedrenderer dead --help`"}},
+		"AFlagOfAnotherCommand": {"version --batch 3", nil, []string{"unknown flag --batch; want one of --help, --log-format, --log-level; see `feedrenderer version --help`"}},
+		"AFlagThatHasNoText": {
+			"status --watch=perhaps",
+			[]string{someValkey, someDatabase},
+			[]string{"--watch: bool value must be true, 1, yes, false, 0 or no but got \"perhaps\"; see `feedrenderer status --help`"},
+		},
+		"AMissingArgument": {"dead list", []string{someValkey}, []string{"expected \"<game>\"; want dead list <game> [flags]; see `feedrenderer dead list --help`"}},
+		"AStrayArgument":   {"migrate now", []string{someDatabase}, []string{"unexpected argument now; want migrate [flags]; see `feedrenderer migrate --help`"}},
+		"AFlagWithNoText":  {"migrate --database-url", nil, []string{"--database-url ($DATABASE_URL): missing; want postgres://user:password@host:port/database"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
