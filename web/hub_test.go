@@ -311,8 +311,13 @@ func TestACostlyCountIsMadeLessOften(t *testing.T) {
 		games int
 		want  time.Duration
 	}{
-		{0, 1, period}, {10 * time.Millisecond, 1, period}, {200 * time.Millisecond, 1, 4 * time.Second}, {time.Hour, 1, maxRecount},
-		{time.Millisecond, 200, period}, {5 * time.Millisecond, 200, 4 * time.Second}, {time.Millisecond, 5000, maxRecount},
+		{0, 1, period},
+		{10 * time.Millisecond, 1, period},
+		{200 * time.Millisecond, 1, 4 * time.Second},
+		{time.Hour, 1, maxRecount},
+		{time.Millisecond, 200, period},
+		{5 * time.Millisecond, 200, 4 * time.Second},
+		{time.Millisecond, 5000, maxRecount},
 	} {
 		if wait := recount(period, each.took, each.games); wait != each.want {
 			t.Errorf("a count that took %v, of one of %d games, is made again after %v, want %v", each.took, each.games, wait, each.want)
