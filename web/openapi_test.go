@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/timeline"
 )
 
 // description is openapi.yaml as a test asks it.
@@ -268,9 +269,11 @@ func TestOpenAPI(t *testing.T) {
 		} {
 			ask(s.http.URL, http.MethodGet, path, "", false)
 		}
-		m.set(func(m *model) { m.fail = context.DeadlineExceeded })
-		for _, path := range []string{"/v1/tenants/acme/games", game, game + "/board", game + "/timeline", game + "/changes?since=e1:1", game + "/lines/" + evt(1).String(), game + "/stream"} {
-			ask(s.http.URL, http.MethodGet, path, "", false)
+		for _, fail := range []error{context.DeadlineExceeded, timeline.ErrBusy} {
+			m.set(func(m *model) { m.fail = fail })
+			for _, path := range []string{"/v1/tenants/acme/games", game, game + "/board", game + "/timeline", game + "/changes?since=e1:1", game + "/lines/" + evt(1).String(), game + "/stream"} {
+				ask(s.http.URL, http.MethodGet, path, "", false)
+			}
 		}
 		m.set(func(m *model) { m.fail = nil })
 		for operation, seen := range d.operations {

@@ -12,6 +12,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -57,6 +58,8 @@ func problemOf(err error) problem {
 		return problem{Status: http.StatusBadRequest, Detail: err.Error()}
 	case errors.Is(err, errDraining):
 		return problem{Status: http.StatusServiceUnavailable, Detail: err.Error()}
+	case errors.Is(err, timeline.ErrBusy): // which Unavailable is true of too
+		return problem{Status: http.StatusTooManyRequests, Detail: "other requests of the tenant take all that the store may do for it at once"}
 	case timeline.Unavailable(err), errors.Is(err, context.DeadlineExceeded):
 		return problem{Status: http.StatusServiceUnavailable, Detail: "the store is not available now"}
 	case errors.As(err, &he) && he.Code == http.StatusNotFound:
@@ -89,7 +92,9 @@ func (s *Server) answerError(err error, c echo.Context) {
 	var no *refusal
 	switch {
 	case errors.As(err, &no) && no.after > 0:
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(no.after.Seconds()))))
+		h.Set("Retry-After", seconds(no.after))
+	case errors.Is(err, timeline.ErrBusy):
+		h.Set("Retry-After", seconds(comeBack))
 	case p.Status == http.StatusServiceUnavailable:
 		h.Set("Retry-After", "1")
 	case p.Status == http.StatusUnauthorized:
@@ -99,6 +104,9 @@ func (s *Server) answerError(err error, c echo.Context) {
 		s.log.Debug("error not answered", "route", c.Path(), "err", writeErr)
 	}
 }
+
+// seconds is a Retry-After that is no sooner.
+func seconds(after time.Duration) string { return strconv.Itoa(int(math.Ceil(after.Seconds()))) }
 
 // writeProblem answers a page with a page, anything else with JSON.
 func (s *Server) writeProblem(c echo.Context, p problem) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/codemojex/feedrenderer/feed"
+	"github.com/codemojex/feedrenderer/feed/timeline"
 	"github.com/codemojex/feedrenderer/watch"
 )
 
@@ -323,6 +325,12 @@ func TestUnavailable(t *testing.T) {
 	answer, body := s.get(t, "/v1/tenants/acme/games/g1")
 	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" || strings.Contains(body, "deadline") {
 		t.Errorf("got %d %s", answer.StatusCode, body)
+	}
+	m.set(func(m *model) { m.fail = fmt.Errorf("%w: %w", timeline.ErrBusy, context.DeadlineExceeded) })
+	for _, path := range []string{"/v1/tenants/acme/games/g1/timeline?q=line", "/v1/tenants/acme/games/g1", "/v1/tenants/acme/games"} {
+		if answer, body = s.get(t, path); answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "5" || !strings.Contains(body, "of the tenant") {
+			t.Errorf("%s of a tenant whose reads take its share: %d %v %s", path, answer.StatusCode, answer.Header, body)
+		}
 	}
 	m.set(func(m *model) { m.fail = errors.New("password=hunter2") })
 	answer, body = s.get(t, "/v1/tenants/acme/games/g1")

@@ -15,7 +15,8 @@ import (
 var ErrNotFound = errors.New("not found")
 
 // Reader answers what watchers of one tenant may see. Each call is one round trip; what it answers is of one instant.
-// The connections are shared among tenants: reads of one, many or slow, leave some for the others'.
+// The connections are shared among tenants: reads of one, many or slow, leave some for the others'. One that waits in vain
+// for those of its own tenant wraps [ErrBusy].
 type Reader struct {
 	pool  *pgxpool.Pool
 	turns *turns
@@ -39,7 +40,7 @@ func (r *Reader) ask(ctx context.Context, who claimant, sql string, args []any, 
 
 // send makes one round trip of the queries that are queued, when it is the claimant's turn.
 func (r *Reader) send(ctx context.Context, who claimant, queue func(*pgx.Batch)) error {
-	err := r.turns.take(ctx, who)
+	mine, err := r.turns.take(ctx, who)
 	if err != nil {
 		return err
 	}
@@ -50,6 +51,10 @@ func (r *Reader) send(ctx context.Context, who claimant, queue func(*pgx.Batch))
 		if err = r.pool.SendBatch(ctx, batch).Close(); !hasState(err, stateStalePlan) {
 			break
 		}
+	}
+	r.turns.saw(err)
+	if ctx.Err() != nil {
+		err = r.turns.late(mine, err)
 	}
 	return err
 }
@@ -124,6 +129,7 @@ func (r *Reader) Heads(ctx context.Context, keys []feed.GameKey) ([]Head, error)
 		}
 		return head, err
 	})
+	r.turns.saw(err)
 	if err != nil {
 		return nil, fmt.Errorf("heads of %d games: %w", len(keys), err)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +27,7 @@ func TestTurns(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			turns := newTurns(8)
 			for range 20 {
-				go func() { _ = turns.take(t.Context(), a) }()
+				go func() { _, _ = turns.take(t.Context(), a) }()
 			}
 			synctest.Wait()
 			if turns.held[a] != 4 || turns.free != 4 {
@@ -39,11 +41,11 @@ func TestTurns(t *testing.T) {
 			turns := newTurns(8)
 			for _, who := range []claimant{a, {"a", true}, b} {
 				for range 20 {
-					go func() { _ = turns.take(t.Context(), who) }()
+					go func() { _, _ = turns.take(t.Context(), who) }()
 				}
 				synctest.Wait()
 			}
-			if err := turns.take(t.Context(), claimant{tenant: "c"}); err != nil {
+			if _, err := turns.take(t.Context(), claimant{tenant: "c"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -52,14 +54,14 @@ func TestTurns(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			turns := newTurns(1)
-			if err := turns.take(t.Context(), a); err != nil {
+			if _, err := turns.take(t.Context(), a); err != nil {
 				t.Fatal(err)
 			}
 			begun := make(chan string, 3)
 			for _, name := range []string{"a1", "b1", "a2"} {
 				who := claimant{tenant: feed.TenantID(name[:1])}
 				go func() {
-					if turns.take(t.Context(), who) == nil {
+					if _, err := turns.take(t.Context(), who); err == nil {
 						begun <- name
 						turns.give(who)
 					}
@@ -72,6 +74,71 @@ func TestTurns(t *testing.T) {
 			}
 		})
 	})
+	t.Run("WhoWaitsInVainIsToldWhetherItsOwnReadsAreTheReason", func(t *testing.T) {
+		t.Parallel()
+		c, d, e := claimant{tenant: "c"}, claimant{tenant: "d"}, claimant{tenant: "e"}
+		for name, so := range map[string]struct {
+			hold, wait []claimant // before it comes
+			found      error      // of c, while it waits
+			busy       bool
+		}{
+			"TheyAre":                      {[]claimant{a, a, c}, nil, nil, true},
+			"WhereNothingIsFoundToo":       {[]claimant{a, a, c}, nil, ErrNotFound, true},
+			"WhereOthersHoldAllTheyAreNot": {[]claimant{b, b, c, d}, []claimant{e}, nil, false},
+			"NorWhereTheStoreIsAway":       {[]claimant{a, a, c}, nil, io.EOF, false},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					turns := newTurns(4)
+					turns.saw(nil) // which says nothing of later
+					for _, who := range so.hold {
+						if _, err := turns.take(t.Context(), who); err != nil {
+							t.Fatal(err)
+						}
+					}
+					for _, who := range so.wait {
+						go func() { _, _ = turns.take(t.Context(), who) }()
+						synctest.Wait()
+					}
+					time.AfterFunc(time.Second, func() {
+						turns.saw(so.found)
+						turns.give(c)
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+					defer cancel()
+					_, err := turns.take(ctx, a)
+					if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBusy) != so.busy {
+						t.Errorf("got %v, want it busy: %t", err, so.busy)
+					}
+				})
+			})
+		}
+	})
+	t.Run("OneThatBeginsWhenItsTimeIsOverWaitedInVain", func(t *testing.T) {
+		t.Parallel()
+		for range 100 { // the two are a toss-up
+			synctest.Test(t, func(t *testing.T) {
+				turns := newTurns(1)
+				if _, err := turns.take(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() {
+					_, err := turns.take(ctx, a)
+					ended <- err
+				}()
+				synctest.Wait()
+				turns.saw(nil)
+				cancel()
+				turns.give(a)
+				if err := <-ended; !errors.Is(err, ErrBusy) || turns.free != 1 {
+					t.Errorf("got %v, and %d free", err, turns.free)
+				}
+			})
+		}
+	})
 	t.Run("OneThatGivesUpTakesNothingWithIt", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
@@ -82,7 +149,7 @@ func TestTurns(t *testing.T) {
 				all.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.N(1000))*time.Millisecond)
 					defer cancel()
-					if err := turns.take(ctx, who); err != nil {
+					if _, err := turns.take(ctx, who); err != nil {
 						if !errors.Is(err, context.DeadlineExceeded) {
 							t.Error(err)
 						}
@@ -108,6 +175,7 @@ func TestSlowReadsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var slow sync.WaitGroup
+	var busy atomic.Int64
 	defer slow.Wait()
 	defer cancel()
 	const searches = 40
@@ -116,6 +184,9 @@ func TestSlowReadsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 			err := s.Reader.ask(ctx, claimant{"flood", true}, `select pg_sleep(600)`, nil, func(rows pgx.Rows) error { return one(rows, new(any)) })
 			if err == nil {
 				t.Error("a search ended by itself")
+			}
+			if errors.Is(err, ErrBusy) {
+				busy.Add(1)
 			}
 		})
 	}
@@ -138,5 +209,52 @@ func TestSlowReadsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 		if page, err := s.Page(reading, other.key(), PageQuery{Limit: 1}); err != nil || len(page.Lines) != 1 {
 			t.Fatalf("another tenant's page: %d lines, %v", len(page.Lines), err)
 		}
+	}
+	cancel()
+	slow.Wait()
+	if busy.Load() == 0 {
+		t.Error("no search that waited is told that the tenant's own are the reason")
+	}
+}
+
+func TestAReadThatIsCutAfterItWaitedForItsTenantsIsToldSo(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	other := line{Tenant: "other", Game: "g1"}
+	s.apply(t, other.notice(at(1), "seen"))
+	flood := claimant{"flood", true}
+	for s.turns.may(flood) {
+		s.turns.hold(flood)
+	}
+	waiting := func(want int) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
+			s.turns.mu.Lock()
+			there := len(s.turns.waiting[flood])
+			s.turns.mu.Unlock()
+			if there == want {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d wait, want %d", there, want)
+			}
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Reader.ask(ctx, flood, `select pg_sleep(600)`, nil, func(rows pgx.Rows) error { return one(rows, new(any)) })
+	}()
+	waiting(1)
+	if _, err := s.Page(t.Context(), other.key(), PageQuery{Limit: 1}); err != nil {
+		t.Fatal(err)
+	}
+	s.turns.give(flood)
+	waiting(0)
+	cancel()
+	if err := <-ended; !errors.Is(err, ErrBusy) || !Unavailable(err) {
+		t.Errorf("got %v", err)
 	}
 }
