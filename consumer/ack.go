@@ -74,6 +74,7 @@ func (p *partition) acknowledged(a acks, res valkey.ValkeyResult) {
 		for _, id := range a.ids {
 			a.s.r.settled(a.s, id)
 		}
+		p.cond.Broadcast()
 		return
 	}
 	if err != nil { // the key is not a stream any more

@@ -153,7 +153,8 @@ const (
 
 // ended notes that the handler is done with a batch. Readers that are not listening go for what has come meanwhile, and the
 // worker waits for them, half as long as the batch took unless it was quick: else it would take what the first one brings, and
-// leave what the others bring for as long as that is in the handler. The mutex is held.
+// leave what the others bring for as long as that is in the handler. Where it has a batch already and takes that, each of them
+// reads once all the same; after quick ones now and then. The mutex is held.
 func (p *partition) ended() {
 	p.running = false
 	now := time.Now()
@@ -164,6 +165,7 @@ func (p *partition) ended() {
 		if r.expected = took >= quick && !r.away; r.expected {
 			p.expected++
 		}
+		r.owed = r.owed || !r.away && (took >= quick || now.Sub(r.looked) >= longestPatience)
 	}
 	p.cond.Broadcast()
 }

@@ -70,6 +70,9 @@ func (r *reader) next() (plan, bool) {
 		if pl.block > 0 || len(pl.reads) == 0 {
 			r.met()
 		}
+		if len(pl.reads) > 0 {
+			r.owed, r.looked = false, now
+		}
 		if len(pl.acks)+len(pl.reads) > 0 {
 			return pl, true
 		}
@@ -95,7 +98,7 @@ func (r *reader) planReads(pl *plan, active []*stream, now time.Time) (again tim
 	}
 	size := p.s.cfg.BatchSize
 	most := roundBatches * size
-	if len(pl.acks) == 0 && !slices.ContainsFunc(wanted, func(s *stream) bool { return !s.dry || s.phase == phaseBacklog }) {
+	if len(pl.acks) == 0 && !r.owed && !slices.ContainsFunc(wanted, func(s *stream) bool { return !s.dry || s.phase == phaseBacklog }) {
 		block := p.s.cfg.Block
 		if held || p.lanes[laneNew].waiting() {
 			if block, again = r.meanwhile(now); block == 0 {
@@ -163,7 +166,8 @@ func (r *reader) ask(pl *plan, streams []*stream, count int) (left []*stream) {
 // wanted are the streams to read from now: those of shares of which not enough is read yet. While a batch is in the handler a
 // batch or more is enough. Nothing at all is enough of a share that is not known to have more, unless others wait before it for
 // their turns: what arrives meanwhile is read when the handler is done, in one go and all of it, or goes to another consumer
-// that is idle. held says that some are not wanted. The mutex is held.
+// that is idle. But a reader that is owed a read has it, of all that is not known to have more, or a stream would wait for as
+// long as another of its share floods. held says that some are not wanted. The mutex is held.
 func (r *reader) wanted(active []*stream) (wanted []*stream, held bool) {
 	p := r.p
 	for _, s := range active {
@@ -177,7 +181,8 @@ func (r *reader) wanted(active []*stream) (wanted []*stream, held bool) {
 	for _, s := range active {
 		pile := &s.share.piles[laneNew]
 		alone := pile.used == fresh.used
-		enough := p.running && (pile.len() >= ahead || !s.share.more && (alone || !queued))
+		turn := r.owed && !s.hot && s.phase != phaseBacklog
+		enough := p.running && !turn && (pile.len() >= ahead || !s.share.more && (alone || !queued))
 		if !enough && p.roomOf(s.share) > 0 {
 			wanted = append(wanted, s)
 		}

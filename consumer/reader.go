@@ -22,6 +22,8 @@ type reader struct {
 	acked    []*stream // with something to acknowledge
 	away     bool      // not looking after acknowledgements: a worker sends them itself
 	expected bool      // the worker waits for what its next read brings
+	owed     bool      // one read that does not wait, of all its streams, even while a batch is in the handler
+	looked   time.Time // when it last planned a read
 	turn     int       // rotates over streams
 	heard    time.Time // when listening last brought something
 
@@ -91,10 +93,9 @@ func (r *reader) round(pl plan) {
 	r.met()
 	r.p.mu.Unlock()
 	if len(pl.reads) == 0 {
-		_, answered := valkey.IsValkeyErr(results[0].Error())
-		ok = results[0].Error() == nil || answered
-		if !ok {
-			r.failed(results[0].Error())
+		err := results[0].Error()
+		if ok = !serverFault(err); !ok {
+			r.failed(err)
 		}
 	}
 	if ok {

@@ -67,12 +67,13 @@ type header struct {
 	json []byte // nil before the first read
 	body []byte // json without the cursor, to see whether it says anything new
 	ver  int64
-	due  time.Time // when it may be read again
+	took time.Duration // the last count
+	due  time.Time     // when it may be read again
 }
 
 // What is counted over all lines of a game is counted again after a period; or, where that takes long, after so many times
-// what it took: no game keeps more than a twentieth of a connection busy, and all those of a process together hardly more
-// than a quarter of one.
+// what it took: as far as maxRecount lets, no game keeps more than a twentieth of a connection busy, and all those of a
+// process together hardly more than a quarter of one.
 const (
 	costOfOne  = 20
 	costOfAll  = 4
@@ -86,6 +87,12 @@ func recount(period, took time.Duration, games int) time.Duration {
 
 // scattered adds up to a quarter: games that were opened together would all be counted in the same moment.
 func scattered(wait time.Duration) time.Duration { return wait + rand.N(wait/4+1) }
+
+// counted notes how long the count took that has just been made, or failed.
+func (h *hub) counted(took time.Duration) {
+	h.header.took = took
+	h.header.due = time.Now().Add(scattered(recount(h.times.Header, took, h.games())))
+}
 
 // fresh reports whether the header is of the present version, or not old enough to be read anew.
 func (h *header) fresh(r *recent) bool {
@@ -369,7 +376,7 @@ func (h *hub) setHeader(game feed.Game) {
 		return
 	}
 	changed := !bytes.Equal(body, h.header.body)
-	h.header = header{json: full, body: body, ver: cursor.Ver, due: h.header.due}
+	h.header = header{json: full, body: body, ver: cursor.Ver, took: h.header.took, due: h.header.due}
 	if !changed {
 		return
 	}

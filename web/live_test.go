@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/codemojex/feedrenderer/feed"
@@ -270,6 +271,25 @@ func TestLive(t *testing.T) {
 		equal(t, w.next().T, "pong")
 	})
 
+	t.Run("WhoComesToAGameThatCannotBeCountedIsSentTheLastHeader", func(t *testing.T) {
+		t.Parallel()
+		m := newModel(acme)
+		table := &uncounted{model: m}
+		s := serve(t, m, func(c *Config) { c.Timeline = table })
+		m.say(acme, evt(1), "one")
+		w := s.dial(t, "acme")
+		w.sub("g1", feed.Cursor{}, 0)
+		w.header(func(game *feed.Game) bool { return game.Cursor.Ver == 1 })
+		table.off.Store(true)
+		m.say(acme, evt(2), "two")
+		equal(t, texts(w.next().Lines), []string{"two"})
+		eventually(t, "it was tried twice", func() bool { return table.tries.Load() >= 2 })
+		late := s.dial(t, "acme")
+		late.sub("g1", feed.Cursor{}, 0)
+		equal(t, texts(late.next().Lines), []string{"two", "one"})
+		equal(t, late.game.Cursor.Ver, int64(1))
+	})
+
 	t.Run("ManyWhoComeAtOnceCostOneQuery", func(t *testing.T) {
 		t.Parallel()
 		m := newModel(acme)
@@ -309,4 +329,20 @@ func TestLive(t *testing.T) {
 			t.Errorf("%d queries for 50 who resume", n)
 		}
 	})
+}
+
+// uncounted is a table that knows everything, and at times cannot say the counts of a game alone: they take longer than a
+// read may.
+type uncounted struct {
+	*model
+	off   atomic.Bool
+	tries atomic.Int64
+}
+
+func (u *uncounted) Game(ctx context.Context, key feed.GameKey) (feed.Game, error) {
+	if u.off.Load() {
+		u.tries.Add(1)
+		return feed.Game{}, context.DeadlineExceeded
+	}
+	return u.model.Game(ctx, key)
 }

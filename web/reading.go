@@ -220,7 +220,7 @@ func (h *hub) readSnapshot(limit int) read {
 		}
 		h.window = &window{ver: at.Ver, limit: limit, lines: lines, older: snapshot.Older}
 		if !h.header.fresh(&h.recent) { // else the next is not due
-			h.header.due = time.Now().Add(scattered(h.times.Header))
+			h.counted(h.header.took)
 			h.setHeader(snapshot.Game)
 		}
 		h.know(at.Ver, 0) // it may be ahead of what watchers were sent
@@ -234,11 +234,11 @@ func (h *hub) readHeader(ctx context.Context) {
 	h.meter.query("game", err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.counted(time.Since(start))
 	if h.failed(ctx, err) {
+		h.serveAll() // by the last one, which is good until the next is due
 		return
 	}
-	took := time.Since(start)
-	h.header.due = start.Add(took + scattered(recount(h.times.Header, took, h.games())))
 	if game.Cursor.Epoch != h.recent.epoch {
 		h.suspect()
 		return

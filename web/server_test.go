@@ -103,14 +103,6 @@ func (w *wire) do(step func(context.Context) error) {
 	}
 }
 
-func (w *wire) read() (f watch.Frame, err error) {
-	err = w.within(func(ctx context.Context) (err error) {
-		f, err = w.conn.Read(ctx)
-		return err
-	})
-	return f, err
-}
-
 func (w *wire) sub(game feed.GameID, since feed.Cursor, limit int) {
 	w.t.Helper()
 	w.do(func(ctx context.Context) error { return w.conn.Subscribe(ctx, game, since, limit) })
@@ -122,55 +114,54 @@ func (w *wire) raw(data string) {
 	w.do(func(ctx context.Context) error { return w.conn.Send(ctx, []byte(data)) })
 }
 
-// next is the next frame but for ticks and headers.
-func (w *wire) next() watch.Frame {
+// until reads frames up to the first that fits.
+func (w *wire) until(fits func(watch.Frame) bool) (f watch.Frame) {
 	w.t.Helper()
-	for {
-		f := w.any()
-		if f.T != "tick" && f.T != "game" {
-			return f
+	w.do(func(ctx context.Context) (err error) {
+		for {
+			if f, err = w.conn.Read(ctx); err != nil {
+				return err
+			}
+			if f.Header != nil {
+				w.game = f.Header
+			}
+			if fits(f) {
+				return nil
+			}
 		}
-	}
+	})
+	return f
 }
 
 func (w *wire) any() watch.Frame {
 	w.t.Helper()
-	f, err := w.read()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if f.Header != nil {
-		w.game = f.Header
-	}
-	return f
+	return w.until(func(watch.Frame) bool { return true })
+}
+
+// next is the next frame but for ticks and headers.
+func (w *wire) next() watch.Frame {
+	w.t.Helper()
+	return w.until(func(f watch.Frame) bool { return f.T != "tick" && f.T != "game" })
 }
 
 // header reads frames until the newest header fits; it may have come already.
 func (w *wire) header(fits func(*feed.Game) bool) {
 	w.t.Helper()
-	for w.game == nil || !fits(w.game) {
-		w.any()
-	}
-}
-
-// until reads frames up to the first that fits.
-func (w *wire) until(fits func(watch.Frame) bool) watch.Frame {
-	w.t.Helper()
-	for {
-		if f := w.any(); fits(f) {
-			return f
-		}
+	if w.game == nil || !fits(w.game) {
+		w.until(func(watch.Frame) bool { return w.game != nil && fits(w.game) })
 	}
 }
 
 // closed reads until the connection ends and returns the code.
 func (w *wire) closed() int {
 	w.t.Helper()
-	for {
-		if _, err := w.read(); err != nil {
-			return watch.CloseCode(err)
+	return watch.CloseCode(w.within(func(ctx context.Context) error {
+		for {
+			if _, err := w.conn.Read(ctx); err != nil {
+				return err
+			}
 		}
-	}
+	}))
 }
 
 func texts(lines []feed.View) []string {
