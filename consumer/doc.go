@@ -47,6 +47,12 @@
 // once alone, so that the neighbours in its batch are not dragged along, and then becomes a dead letter. So does an entry
 // that was run alone and never got a verdict, because it kills the process. DeadLetters lists, retries and drops them.
 //
+// # What is read, and when
+//
+// A consumer at rest listens. While its handler has a batch it reads ahead of it only where a stream is known to have more; what
+// else comes is read when the handler is done, all of it, and is the next batch, or goes to another consumer of the group that is
+// at rest. So an entry waits for no batch to fill, and behind no busy consumer while there is an idle one.
+//
 // # What at-least-once asks of a handler
 //
 // An entry is handled again when its consumer died, or its acknowledgement was lost, or its lease was. A handler must be
