@@ -88,8 +88,8 @@ func (r *reader) next() (plan, bool) {
 
 // planReads decides on reads within the room that shares have. Streams whose last read was full are asked for much, the rest
 // for a fair part of what is left for all of the partition, and each for an entry at least; none is asked for more than all of
-// them may bring. Where
-// there is nothing to ask for now, it says when to plan again, or 0: once something has changed. The mutex is held.
+// them may bring. Where there is nothing to ask for now, it says when to plan again, or 0: once something has changed. The
+// mutex is held.
 func (r *reader) planReads(pl *plan, active []*stream, now time.Time) (again time.Duration) {
 	p := r.p
 	wanted, held := r.wanted(active)
