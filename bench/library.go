@@ -10,7 +10,7 @@ import (
 
 // library runs the benchmarks of the consumer library alone, a program of their own, and takes over its ratios.
 func library(ctx context.Context, rig *rig, report *report) error {
-	cmd := exec.CommandContext(ctx, "go", "run", "./consumer", "-rounds", strconv.Itoa(rig.rounds), "-entries", "50000")
+	cmd := exec.CommandContext(ctx, "go", "run", "./consumer", "-rounds", strconv.Itoa(rig.rounds))
 	output, err := cmd.Output()
 	lines := bufio.NewScanner(strings.NewReader(string(output)))
 	for lines.Scan() {

@@ -45,7 +45,7 @@ type bench struct {
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("consumer", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 5, "interleaved runs of each side")
-	entries := flags.Int("entries", 100_000, "backlog of the fast sides; the slow ones drain a tenth")
+	entries := flags.Int("entries", 300_000, "backlog of the fast sides; the slow ones drain a thirtieth")
 	streams := flags.Int("streams", 2000, "streams of the idle consumer")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -68,8 +68,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}{
 		{"ours", *entries, b.ours},
 		{"bare loop", *entries, b.bare},
-		{"one XACK an entry", *entries / 10, b.perEntry},
-		{"watermill", *entries / 10, b.watermill},
+		{"one XACK an entry", *entries / 30, b.perEntry},
+		{"watermill", *entries / 30, b.watermill},
 	}
 	for range *rounds {
 		for _, side := range sides {
