@@ -16,22 +16,13 @@ func TestBusy(t *testing.T) {
 
 	t.Run("AnEntryGoesToAnotherConsumerThatIsIdle", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t)
-		begun, release := make(chan string), make(chan struct{})
-		busy := r.start(named("busy"), held(t, begun, release))
-		first := r.add()
-		if id := receive(t, begun); id != first {
-			t.Fatalf("%s came, want %s", id, first)
+		// A read that was under way when the handler began may bring one entry, hardly ever: hence more tries than one.
+		for range 10 {
+			if readWhileBusy(t) == 0 {
+				return
+			}
 		}
-		idle := r.start(named("idle"), each(func(context.Context, consumer.Message) consumer.Verdict { return consumer.Ack() }))
-		for n := range int64(20) {
-			r.add()
-			eventually(t, func() bool { return busy.Stats().Read+idle.Stats().Read == n+2 }, "entry %d is read", n)
-		}
-		if n := busy.Stats().Read; n > 2 { // one may come by a read that was under way when the handler began
-			t.Errorf("the busy one read %d entries, want the one in its handler", n)
-		}
-		close(release)
+		t.Error("the busy one read on every time")
 	})
 
 	t.Run("AnEntryIsReadThoughOthersOfItsShareFloodByAnotherReader", func(t *testing.T) {
@@ -101,6 +92,29 @@ func TestBusy(t *testing.T) {
 		release <- struct{}{}
 		r.settled(c, 2)
 	})
+}
+
+// readWhileBusy is how many of 20 entries a consumer reads while another one is idle and its own handler has a batch.
+func readWhileBusy(t *testing.T) int64 {
+	t.Helper()
+	r := newRig(t)
+	begun, release := make(chan string), make(chan struct{})
+	busy := r.start(named("busy"), held(t, begun, release))
+	first := r.add()
+	if id := receive(t, begun); id != first {
+		t.Fatalf("%s came, want %s", id, first)
+	}
+	idle := r.start(named("idle"), each(func(context.Context, consumer.Message) consumer.Verdict { return consumer.Ack() }))
+	for n := range int64(20) {
+		r.add()
+		eventually(t, func() bool { return busy.Stats().Read+idle.Stats().Read == n+2 }, "entry %d is read", n)
+	}
+	ahead := busy.Stats().Read - 1
+	close(release)
+	if ahead > 0 {
+		receive(t, begun)
+	}
+	return ahead
 }
 
 // held tells which entry it has begun, and waits until it is let go.
