@@ -36,8 +36,8 @@ test: ## run all tests with the race detector and say how many there were
 	@TESTFLAGS='$(TESTFLAGS)' PACKAGES='$(PACKAGES)' $(GOTOOL) gotestsum --format=pkgname-and-test-fails --raw-command -- scripts/test
 
 .PHONY: chaos
-chaos: ## run the tests in their heavy forms (build tag chaos): longer, larger, with more faults
-	@$(MAKE) --no-print-directory test TESTFLAGS='-race -count=1 -timeout=60m -tags=chaos'
+chaos: ## run the tests in their heavy forms (build tag chaos), a package at a time: longer, larger, with more faults
+	@$(MAKE) --no-print-directory test TESTFLAGS='-race -count=1 -timeout=60m -p=1 -tags=chaos'
 
 .PHONY: lint
 lint: ## golangci-lint, gofumpt, go vet, go mod tidy, govulncheck

@@ -24,9 +24,8 @@ import (
 // TestATenantsFloodDelaysAnothersLinesByABatch times the lines of a quiet tenant from XADD to its watcher: alone, beside a
 // tenant that floods fifty games, and beside it where all streams are one share. There is one worker for all, with room in
 // flight for far more than a batch, so what an unfair queue costs shows. The three take turns, and what counts is the median
-// of the rounds: something else may keep the machine busy in one.
+// of the rounds: something else may keep the machine busy in one. No other test runs beside it.
 func TestATenantsFloodDelaysAnothersLinesByABatch(t *testing.T) {
-	t.Parallel()
 	s := newSystem(t, serverstest.OwnValkey(t).URL)
 	web := s.serve("web", "--tenants", "quiet,flood").ready()
 	f := &floodTest{system: s, game: feed.GameKey{Tenant: "quiet", Game: "g"}, arrived: map[string]time.Time{}}
