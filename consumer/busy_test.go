@@ -116,19 +116,3 @@ func readWhileBusy(t *testing.T) int64 {
 	}
 	return ahead
 }
-
-// held tells which entry it has begun, and waits until it is let go.
-func held(t *testing.T, begun chan<- string, release <-chan struct{}) func(*consumer.Config) {
-	return each(func(_ context.Context, m consumer.Message) consumer.Verdict {
-		select {
-		case begun <- m.EntryID:
-		case <-t.Context().Done():
-			return consumer.Ack()
-		}
-		select {
-		case <-release:
-		case <-t.Context().Done():
-		}
-		return consumer.Ack()
-	})
-}

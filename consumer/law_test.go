@@ -257,12 +257,8 @@ func TestReaderLaw(t *testing.T) {
 		t.Parallel()
 		r := newRig(t)
 		r.addMany(10)
-		begun, release := make(chan struct{}, 10), make(chan struct{})
-		c := r.start(each(func(context.Context, consumer.Message) consumer.Verdict {
-			begun <- struct{}{}
-			<-release
-			return consumer.Ack()
-		}), func(cfg *consumer.Config) { cfg.BatchSize = 1 })
+		begun, release := make(chan string, 10), make(chan struct{})
+		c := r.start(held(t, begun, release), func(cfg *consumer.Config) { cfg.BatchSize = 1 })
 		receive(t, begun)
 		eventually(t, func() bool { return c.Stats().InFlight >= 2 }, "read ahead")
 		ended := make(chan struct{})

@@ -240,6 +240,22 @@ func (r *rig) settled(c *running, n int64) {
 	}, "%d entries settled", n)
 }
 
+// held tells which entry it has begun, and waits until it is let go.
+func held(t *testing.T, begun chan<- string, release <-chan struct{}) func(*consumer.Config) {
+	return each(func(_ context.Context, m consumer.Message) consumer.Verdict {
+		select {
+		case begun <- m.EntryID:
+		case <-t.Context().Done():
+			return consumer.Ack()
+		}
+		select {
+		case <-release:
+		case <-t.Context().Done():
+		}
+		return consumer.Ack()
+	})
+}
+
 // eventually waits for a condition.
 func eventually(t testing.TB, cond func() bool, format string, args ...any) {
 	t.Helper()

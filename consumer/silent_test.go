@@ -86,12 +86,8 @@ func TestASilentServer(t *testing.T) {
 		t.Parallel()
 		v := serverstest.OwnValkey(t)
 		r := rigAt(t, v.URL)
-		begun, release := make(chan struct{}, 1), make(chan struct{})
-		cfg := r.config(each(func(context.Context, consumer.Message) consumer.Verdict {
-			begun <- struct{}{}
-			<-release
-			return consumer.Ack()
-		}), func(cfg *consumer.Config) { cfg.Options = patient(cfg.Options) })
+		begun, release := make(chan string), make(chan struct{})
+		cfg := r.config(held(t, begun, release), func(cfg *consumer.Config) { cfg.Options = patient(cfg.Options) })
 		c, err := consumer.New(cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -376,7 +376,7 @@ func (h *hub) setHeader(game feed.Game) {
 		return
 	}
 	changed := !bytes.Equal(body, h.header.body)
-	h.header = header{json: full, body: body, ver: cursor.Ver, took: h.header.took, due: h.header.due}
+	h.header.json, h.header.body, h.header.ver = full, body, cursor.Ver
 	if !changed {
 		return
 	}

@@ -167,6 +167,29 @@ func TestTurns(t *testing.T) {
 	})
 }
 
+// flood is a tenant whose searches have no end.
+var flood = claimant{"flood", true}
+
+func (s *store) search(ctx context.Context) error {
+	return s.Reader.ask(ctx, flood, `select pg_sleep(600)`, nil, func(rows pgx.Rows) error { return one(rows, new(any)) })
+}
+
+// counted waits until the turns count so many.
+func (s *store) counted(t *testing.T, what string, want int, count func(*turns) int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
+		s.turns.mu.Lock()
+		there := count(s.turns)
+		s.turns.mu.Unlock()
+		if there == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d %s, want %d", there, what, want)
+		}
+	}
+}
+
 func TestSlowReadsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -181,7 +204,7 @@ func TestSlowReadsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 	const searches = 40
 	for range searches {
 		slow.Go(func() {
-			err := s.Reader.ask(ctx, claimant{"flood", true}, `select pg_sleep(600)`, nil, func(rows pgx.Rows) error { return one(rows, new(any)) })
+			err := s.search(ctx)
 			if err == nil {
 				t.Error("a search ended by itself")
 			}
@@ -190,19 +213,7 @@ func TestSlowReadsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(patience); ; {
-		s.turns.mu.Lock()
-		who := claimant{"flood", true}
-		there := s.turns.held[who] + len(s.turns.waiting[who])
-		s.turns.mu.Unlock()
-		if there == searches {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d searches are there, want %d", there, searches)
-		}
-		<-time.After(time.Millisecond)
-	}
+	s.counted(t, "searches", searches, func(turns *turns) int { return turns.held[flood] + len(turns.waiting[flood]) })
 	reading, stop := context.WithTimeout(t.Context(), 8*time.Second) // below what a statement may take
 	defer stop()
 	for range 20 {
@@ -222,37 +233,21 @@ func TestAReadThatIsCutAfterItWaitedForItsTenantsIsToldSo(t *testing.T) {
 	s := newStore(t)
 	other := line{Tenant: "other", Game: "g1"}
 	s.apply(t, other.notice(at(1), "seen"))
-	flood := claimant{"flood", true}
 	for s.turns.may(flood) {
 		s.turns.hold(flood)
 	}
-	waiting := func(want int) {
-		t.Helper()
-		for deadline := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
-			s.turns.mu.Lock()
-			there := len(s.turns.waiting[flood])
-			s.turns.mu.Unlock()
-			if there == want {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%d wait, want %d", there, want)
-			}
-		}
-	}
+	waiting := func(turns *turns) int { return len(turns.waiting[flood]) }
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() {
-		ended <- s.Reader.ask(ctx, flood, `select pg_sleep(600)`, nil, func(rows pgx.Rows) error { return one(rows, new(any)) })
-	}()
-	waiting(1)
+	go func() { ended <- s.search(ctx) }()
+	s.counted(t, "waiting searches", 1, waiting)
 	if _, err := s.Page(t.Context(), other.key(), PageQuery{Limit: 1}); err != nil {
 		t.Fatal(err)
 	}
 	s.turns.give(flood)
-	waiting(0)
+	s.counted(t, "waiting searches", 0, waiting)
 	cancel()
 	if err := <-ended; !errors.Is(err, ErrBusy) || !Unavailable(err) {
 		t.Errorf("got %v", err)
