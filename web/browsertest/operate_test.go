@@ -285,9 +285,13 @@ func TestOperatePage(t *testing.T) {
 		d.mu.Unlock()
 		page.Do(`document.querySelector(".letter [data-act=retry]").click()`)
 		page.Until(`document.querySelector("#letters-said").textContent.includes("Nothing was done: the server answered 503") && !document.querySelector(".letter [data-act=retry]").disabled`)
+		k.send(groupFrame([]object{streamRow("g1", "dead_letters", 2)}, "dead_letters", 2))
+		page.Until(`document.querySelector(".letters-trouble").textContent.includes("did not come: the server answered 503") && document.querySelector("#letters-said").textContent.includes("Nothing was done")`)
 		d.mu.Lock()
 		d.down = false
 		d.mu.Unlock()
+		k.send(groupFrame([]object{streamRow("g1", "dead_letters", 1)}, "dead_letters", 1))
+		page.Until(`document.querySelector(".letters-trouble").textContent === "" && document.querySelector("#letters-said").textContent.includes("Nothing was done")`)
 		page.Do(`for (let i = 0; i < 2; i++) document.querySelector("[data-act=retry-all]").click()`)
 		page.Until(`document.querySelectorAll(".letter").length === 0 && document.querySelector("#letters-said").textContent.startsWith("1 of g1")`)
 		const at = "/v1/tenants/acme/streams/g1/dead-letters"

@@ -43,10 +43,13 @@ export class LettersView {
     try {
       const answer = await this.#ask(`${id}/dead-letters?limit=${game.wanted}`);
       const { dead_letters: letters, next } = await answer.json();
-      if (turn === game.turn && letters) this.#show(id, letters, next ? Math.max(n, letters.length + 1) : letters.length);
+      if (turn !== game.turn) return;
+      setText(game.trouble, '');
+      if (letters) this.#show(id, letters, next ? Math.max(n, letters.length + 1) : letters.length);
     } catch (err) {
+      if (turn !== game.turn) return;
       game.count = -1; // and so it is read again with the next frame
-      this.#say(`The dead letters of ${id} did not come: ${err.message}.`);
+      setText(game.trouble, `Its dead letters did not come: ${err.message}.`); // beside what was done, which is said until something else is
     }
   }
 
@@ -58,8 +61,9 @@ export class LettersView {
       this.#read(id, game.count);
     } }, 'More');
     const all = twice('Retry all', (n) => `Retry all ${count(n())}?`, () => game.count, () => this.#every(id));
-    const node = el('section', { class: 'letters-game', 'data-game': id }, el('header', {}, el('h3', { dir: 'auto' }, id), total, all), list, more);
-    const game = { node, list, total, more, count: 0, wanted: PAGE, turn: 0, rows: new Map() };
+    const trouble = el('p', { class: 'letters-trouble plain-note', role: 'status' });
+    const node = el('section', { class: 'letters-game', 'data-game': id }, el('header', {}, el('h3', { dir: 'auto' }, id), total, all), trouble, list, more);
+    const game = { node, list, total, more, trouble, count: 0, wanted: PAGE, turn: 0, rows: new Map() };
     this.#games.set(id, game);
     this.#root.append(node);
     setText(this.#said, '');
