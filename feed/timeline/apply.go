@@ -18,6 +18,7 @@ import (
 type Writer struct {
 	pool       *pgxpool.Pool
 	locksFirst bool // see NewRerenderer
+	fronts     fronts
 }
 
 // NewWriter returns a writer over a pool of [RoleRender].
@@ -105,9 +106,18 @@ func (a *application) run(ctx context.Context) error {
 	return a.release(ctx)
 }
 
-// write stores the inputs listed by one statement; where that fails through the fault of a row, by halves, so that in the
-// end the fault is one input's; where a game is locked, by game.
+// write appends what it can of the inputs listed, and stores the rest.
 func (a *application) write(ctx context.Context, inputs []int) error {
+	left, err := a.append(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	return a.store(ctx, left)
+}
+
+// store stores the inputs listed by one statement; where that fails through the fault of a row, by halves, so that in the
+// end the fault is one input's; where a game is locked, by game.
+func (a *application) store(ctx context.Context, inputs []int) error {
 	if len(inputs) == 0 {
 		return nil
 	}
@@ -119,13 +129,11 @@ func (a *application) write(ctx context.Context, inputs []int) error {
 	var pg *pgconn.PgError
 	switch {
 	case err == nil:
-		a.applied.Changes = append(a.applied.Changes, changes...)
-		for _, i := range inputs {
-			a.mayRelease(&a.lines[i])
-		}
+		a.writer.fronts.stored(batch, changes)
+		a.wrote(inputs, changes)
 		return nil
 	case hasState(err, stateLockTimeout) && len(batch.keys) > 1:
-		return a.writeEach(ctx, batch.keys, inputs)
+		return a.storeEach(ctx, batch.keys, inputs)
 	case hasState(err, stateLockTimeout):
 		a.postpone(inputs, err)
 		return nil
@@ -136,10 +144,18 @@ func (a *application) write(ctx context.Context, inputs []int) error {
 		return nil
 	}
 	half := len(inputs) / 2
-	if err := a.write(ctx, inputs[:half]); err != nil {
+	if err := a.store(ctx, inputs[:half]); err != nil {
 		return err
 	}
-	return a.write(ctx, inputs[half:])
+	return a.store(ctx, inputs[half:])
+}
+
+// wrote notes what became of inputs that were written.
+func (a *application) wrote(inputs []int, changes []feed.Change) {
+	a.applied.Changes = append(a.applied.Changes, changes...)
+	for _, i := range inputs {
+		a.mayRelease(&a.lines[i])
+	}
 }
 
 func (a *application) mayRelease(line *feed.Line) {
@@ -156,13 +172,13 @@ func (a *application) mayRelease(line *feed.Line) {
 	a.releases[line.Game] = by
 }
 
-func (a *application) writeEach(ctx context.Context, games []feed.GameKey, inputs []int) error {
+func (a *application) storeEach(ctx context.Context, games []feed.GameKey, inputs []int) error {
 	byGame := make(map[feed.GameKey][]int, len(games))
 	for _, i := range inputs {
 		byGame[a.lines[i].Game] = append(byGame[a.lines[i].Game], i)
 	}
 	for _, game := range games {
-		if err := a.write(ctx, byGame[game]); err != nil {
+		if err := a.store(ctx, byGame[game]); err != nil {
 			return err
 		}
 	}

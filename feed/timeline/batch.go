@@ -19,7 +19,7 @@ type batch struct {
 	games gameColumns
 	lines lineColumns
 	rows  []row // beside lines
-	first []int // of each game, beside keys: its first row
+	first []int // of each game, beside keys: its first row; then the number of rows
 }
 
 type gameColumns struct {
@@ -181,7 +181,7 @@ func (b *batch) addLines() {
 		bases: make([]string, 0, n), baseRaws: make(pgtype.FlatArray[[]byte], 0, n),
 	}
 	l := &b.lines
-	b.first = make([]int, len(b.keys))
+	b.first = make([]int, len(b.keys)+1)
 	no := 0
 	for i := range b.rows {
 		r := &b.rows[i]
@@ -197,7 +197,13 @@ func (b *batch) addLines() {
 			l.addAmendment(&r.Second)
 		}
 	}
+	for ; no <= len(b.keys); no++ {
+		b.first[no] = n
+	}
 }
+
+// rowsOf are those of a game.
+func (b *batch) rowsOf(game int) []row { return b.rows[b.first[game]:b.first[game+1]] }
 
 func (l *lineColumns) addBase(r *dedup.Register[part[feed.Base]], amendment *feed.Amendment) {
 	version, public, modal, actor, points := int32(-1), false, false, "", math.NaN()

@@ -13,6 +13,7 @@ import (
 const (
 	stateStalePlan   = "0A000" // cached plan must not change result type: once a connection after a migration
 	stateLockTimeout = "55P03"
+	stateDuplicate   = "23505"
 )
 
 // Unavailable reports whether an error of this package means that the store is down, overloaded or not set up, so that

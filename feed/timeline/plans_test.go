@@ -29,6 +29,7 @@ var (
 	statements = []planned{
 		{"apply", storeSQL, 34, RoleRender, map[string][]string{"games_pkey": gameByKey, "lines_pkey": lineByPlace}, false},
 		{"open", openSQL, 13, RoleRender, map[string][]string{"games_pkey": gameByKey, "lines_pkey": lineByPlace}, false},
+		{"append", appendSQL, 13, RoleRender, map[string][]string{"games_pkey": gameByKey, "lines_pkey": lineByPlace}, false},
 		{"older", olderSQL, 8, RoleWeb, map[string][]string{"games_pkey": gameByKey, "lines_pkey": lineByPlace, "lines_public": lineByPlace}, true},
 		{"newer", newerSQL, 8, RoleWeb, map[string][]string{"games_pkey": gameByKey, "lines_pkey": lineByPlace, "lines_public": lineByPlace}, true},
 		{"changes", changesSQL, 4, RoleWeb, map[string][]string{"games_pkey": gameByKey, "lines_ver": lineByChange}, true},

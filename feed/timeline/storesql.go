@@ -22,8 +22,8 @@ import (
 // where the row now has both, since the caller may hold only one of them. What a line says of actor and points is worked
 // out by the caller, or here where the row has a register that the caller does not hold.
 //
-// It stands in two forms. Nearly every batch does nothing but open lines, and without what headers and amendments need
-// the execution of a statement of few rows begins in half the time.
+// It stands in two forms: most batches do nothing but open lines, and without what headers and amendments need the
+// execution of a statement of few rows begins in half the time. Those of which all is new take [appendSQL].
 var (
 	storeSQL = storeText(true)  // of batches that may hold anything
 	openSQL  = storeText(false) // of batches that hold bases alone
