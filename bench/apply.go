@@ -15,6 +15,7 @@ import (
 
 const (
 	applyRows    = 500
+	applyLive    = 60 // rows, each of another game: about what a batch holds under the load of e2e
 	applyBatches = 40 // of each kind, a round
 )
 
@@ -68,20 +69,28 @@ func apply(ctx context.Context, rig *rig, report *report) (err error) {
 	}
 	steps := []func() error{
 		func() error {
-			lines, err := source.lines(1)
+			lines, err := source.lines(applyRows, 1)
 			return errors.Join(err, timed("Apply, one game", lines, ours), timed("Apply, applied before", lines, ours))
 		},
 		func() error {
-			lines, err := source.lines(1)
+			lines, err := source.lines(applyRows, 1)
 			return errors.Join(err, timed("plain upsert, one game", lines, upsert))
 		},
 		func() error {
-			lines, err := source.lines(200)
+			lines, err := source.lines(applyRows, 200)
 			return errors.Join(err, timed("Apply, 200 games", lines, ours))
 		},
 		func() error {
-			lines, err := source.lines(200)
+			lines, err := source.lines(applyRows, 200)
 			return errors.Join(err, timed("plain upsert, 200 games", lines, upsert))
+		},
+		func() error {
+			lines, err := source.lines(applyLive, applyLive)
+			return errors.Join(err, timed("Apply, a line each of 60 games", lines, ours))
+		},
+		func() error {
+			lines, err := source.lines(applyLive, applyLive)
+			return errors.Join(err, timed("plain upsert, a line each of 60 games", lines, upsert))
 		},
 	}
 	for range rig.rounds * applyBatches {
@@ -94,6 +103,7 @@ func apply(ctx context.Context, rig *rig, report *report) (err error) {
 	}
 	report.compare("apply_1", "Apply, one game", "plain upsert, one game")
 	report.compare("apply_200", "Apply, 200 games", "plain upsert, 200 games")
+	report.compare("apply_60", "Apply, a line each of 60 games", "plain upsert, a line each of 60 games")
 	report.compare("apply_stale", "Apply, applied before", "Apply, one game")
 	return nil
 }
@@ -113,16 +123,16 @@ func newSource() (*source, error) {
 	return &source{kinds, mint}, err
 }
 
-// lines are those of a batch over so many games, in the order of the table's key.
-func (s *source) lines(games int) ([]feed.Line, error) {
-	lines := make([]feed.Line, 0, applyRows)
-	for i := range applyRows {
+// lines are those of a batch of so many rows over so many games, in the order of the table's key.
+func (s *source) lines(rows, games int) ([]feed.Line, error) {
+	lines := make([]feed.Line, 0, rows)
+	for i := range rows {
 		id, err := s.mint.Next()
 		if err != nil {
 			return nil, err
 		}
 		// Three digits, so that their order is the games' order.
-		game := feed.GameKey{Tenant: "bench", Game: feed.GameID("apply" + strconv.Itoa(100+i*games/applyRows))}
+		game := feed.GameKey{Tenant: "bench", Game: feed.GameID("apply" + strconv.Itoa(100+i*games/rows))}
 		line, _, err := s.kinds.Render(feed.Event{Game: game, ID: id, Kind: "scored", Fields: score(i)})
 		if err != nil {
 			return nil, err

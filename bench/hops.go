@@ -107,7 +107,7 @@ func (h *hops) close() error {
 
 // trip makes each round trip once, one after the other, and reports them.
 func (h *hops) trip(ctx context.Context, report *report) error {
-	lines, err := h.source.lines(1)
+	lines, err := h.source.lines(1, 1)
 	if err != nil {
 		return err
 	}
