@@ -153,6 +153,43 @@ func TestDoorbell(t *testing.T) {
 		}
 	})
 
+	t.Run("WhereNobodyElseListensNothingIsPublishedForAWhile", func(t *testing.T) {
+		t.Parallel()
+		game := key("unheard")
+		now := 30 * time.Millisecond
+		near := NewSubscriber(dial(t, url, SubscriberOption), quiet)
+		for name, publisher := range map[string]*Publisher{"far": NewPublisher(dial(t, url, plain)), "near": NewPublisher(dial(t, url, plain)).Near(near)} {
+			publisher.clock = func() time.Duration { return now }
+			game := feed.GameKey{Tenant: game.Tenant, Game: game.Game + "-" + feed.GameID(name)}
+			publish := func(from, to int64) {
+				t.Helper()
+				if err := publisher.Publish(t.Context(), []feed.Change{change(game, from, to)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var here *ear
+			if name == "near" {
+				here = follow(t, near, game)
+			}
+			publish(0, 1)
+			there := follow(t, NewSubscriber(dial(t, url, SubscriberOption), quiet), game)
+			now += askAgain / 2
+			publish(1, 2) // it is not known yet that somebody came
+			now += askAgain / 2
+			publish(2, 3)
+			publish(3, 4)
+			publish(4, 5)
+			for to := int64(3); to <= 5; to++ {
+				if got := hear(t, there.rung); got.From != to-1 || got.To != to {
+					t.Errorf("%s: heard %d..%d, want the message up to %d", name, got.From, got.To, to)
+				}
+			}
+			if here != nil && len(here.rung) != 5 {
+				t.Errorf("the publisher's process heard %d of 5 messages", len(here.rung))
+			}
+		}
+	})
+
 	t.Run("AChangeOfManyLinesRingsBare", func(t *testing.T) {
 		t.Parallel()
 		game := key("bare")

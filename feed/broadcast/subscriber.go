@@ -133,14 +133,14 @@ func (s *Subscriber) unlisten(game feed.GameKey, listener Listener) {
 	}
 }
 
-// rang tells those who listen in this process.
-func (s *Subscriber) rang(m Message) {
-	s.mu.Lock()
-	listeners := s.listeners[m.Game]
-	s.mu.Unlock()
-	for _, listener := range listeners {
-		listener.Rang(m)
+// listenersOf are those of a game in this process; none where nobody listens at all.
+func (s *Subscriber) listenersOf(game feed.GameKey) []Listener {
+	if s == nil {
+		return nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listeners[game]
 }
 
 func (s *Subscriber) hear(game feed.GameKey, listener Listener, data string) {
@@ -176,5 +176,6 @@ func (s *Subscriber) Tell(ctx context.Context, counts []Count) error {
 		}
 		commands[i] = s.client.B().Spublish().Channel(channel(count.Game)).Message(valkey.BinaryString(data)).Build()
 	}
-	return tell(ctx, s.client, commands)
+	_, err := tell(ctx, s.client, commands)
+	return err
 }
