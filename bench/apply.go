@@ -67,31 +67,22 @@ func apply(ctx context.Context, rig *rig, report *report) (err error) {
 		report.add(name, "rows/s", float64(len(lines))/time.Since(began).Seconds())
 		return nil
 	}
-	steps := []func() error{
-		func() error {
-			lines, err := source.lines(applyRows, 1)
-			return errors.Join(err, timed("Apply, one game", lines, ours), timed("Apply, applied before", lines, ours))
-		},
-		func() error {
-			lines, err := source.lines(applyRows, 1)
-			return errors.Join(err, timed("plain upsert, one game", lines, upsert))
-		},
-		func() error {
-			lines, err := source.lines(applyRows, 200)
-			return errors.Join(err, timed("Apply, 200 games", lines, ours))
-		},
-		func() error {
-			lines, err := source.lines(applyRows, 200)
-			return errors.Join(err, timed("plain upsert, 200 games", lines, upsert))
-		},
-		func() error {
-			lines, err := source.lines(applyLive, applyLive)
-			return errors.Join(err, timed("Apply, a line each of 60 games", lines, ours))
-		},
-		func() error {
-			lines, err := source.lines(applyLive, applyLive)
-			return errors.Join(err, timed("plain upsert, a line each of 60 games", lines, upsert))
-		},
+	var steps []func() error
+	for _, batch := range []struct {
+		rows, games int
+		of          string
+	}{{applyRows, 1, "one game"}, {applyRows, 200, "200 games"}, {applyLive, applyLive, "a line each of 60 games"}} {
+		steps = append(steps, func() error {
+			lines, err := source.lines(batch.rows, batch.games)
+			err = errors.Join(err, timed("Apply, "+batch.of, lines, ours))
+			if batch.games == 1 {
+				err = errors.Join(err, timed("Apply, applied before", lines, ours))
+			}
+			return err
+		}, func() error {
+			lines, err := source.lines(batch.rows, batch.games)
+			return errors.Join(err, timed("plain upsert, "+batch.of, lines, upsert))
+		})
 	}
 	for range rig.rounds * applyBatches {
 		rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })

@@ -155,12 +155,11 @@ func TestDoorbell(t *testing.T) {
 
 	t.Run("WhereNobodyElseListensNothingIsPublishedForAWhile", func(t *testing.T) {
 		t.Parallel()
-		game := key("unheard")
 		now := 30 * time.Millisecond
 		near := NewSubscriber(dial(t, url, SubscriberOption), quiet)
 		for name, publisher := range map[string]*Publisher{"far": NewPublisher(dial(t, url, plain)), "near": NewPublisher(dial(t, url, plain)).Near(near)} {
 			publisher.clock = func() time.Duration { return now }
-			game := feed.GameKey{Tenant: game.Tenant, Game: game.Game + "-" + feed.GameID(name)}
+			game := key(feed.GameID("unheard-" + name))
 			publish := func(from, to int64) {
 				t.Helper()
 				if err := publisher.Publish(t.Context(), []feed.Change{change(game, from, to)}); err != nil {

@@ -14,8 +14,8 @@ import (
 // Publisher rings for what was committed.
 type Publisher struct {
 	client valkey.Client
-	near   *Subscriber // nil: nobody listens in this process
-	clock  func() time.Duration
+	near   *Subscriber          // nil: nobody listens in this process
+	clock  func() time.Duration // since it was made
 
 	mu     sync.Mutex
 	unsaid map[feed.GameKey]time.Duration // games to which no other process listened: until then by the clock, none of theirs is published

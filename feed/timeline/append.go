@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -75,9 +74,9 @@ func (w *Writer) append(ctx context.Context, b *batch) ([]feed.Change, error) {
 	)
 	to := []any{&change.Game.Tenant, &change.Game.Game, &change.Epoch, &change.To, &change.Released, &change.Mode, &floor}
 	_, err := pgx.ForEachRow(rows, to, func() error {
-		i, ok := slices.BinarySearchFunc(b.keys, change.Game, feed.GameKey.Compare)
-		if !ok {
-			return fmt.Errorf("append: the answer names %s, which was not asked for", change.Game)
+		i, err := b.game(change.Game)
+		if err != nil {
+			return err
 		}
 		told := change
 		told.From = told.To - g.events[i]

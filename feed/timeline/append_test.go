@@ -51,7 +51,7 @@ func (s *sent) expectSent(t *testing.T, want ...string) {
 	s.statements = nil
 }
 
-func TestLinesBehindTheFrontOfTheirGameAreAppended(t *testing.T) {
+func TestLinesBeyondTheFrontOfTheirGameAreAppended(t *testing.T) {
 	t.Parallel()
 	s, log := newStore(t).traced(t)
 	other := line{"acme", "other"}

@@ -129,7 +129,9 @@ func (a *application) store(ctx context.Context, inputs []int) error {
 	var pg *pgconn.PgError
 	switch {
 	case err == nil:
-		a.writer.fronts.stored(batch, changes)
+		if !a.writer.locksFirst { // it never appends
+			a.writer.fronts.stored(batch, changes)
+		}
 		a.wrote(inputs, changes)
 		return nil
 	case hasState(err, stateLockTimeout) && len(batch.keys) > 1:

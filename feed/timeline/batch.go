@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -200,6 +201,15 @@ func (b *batch) addLines() {
 	for ; no <= len(b.keys); no++ {
 		b.first[no] = n
 	}
+}
+
+// game finds a game that an answer names.
+func (b *batch) game(key feed.GameKey) (int, error) {
+	i, ok := slices.BinarySearchFunc(b.keys, key, feed.GameKey.Compare)
+	if !ok {
+		return 0, fmt.Errorf("the answer names %s, which was not asked for", key)
+	}
+	return i, nil
 }
 
 // rowsOf are those of a game.

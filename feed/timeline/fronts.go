@@ -6,7 +6,7 @@ import (
 	"github.com/codemojex/feedrenderer/feed"
 )
 
-// fronts says how far the games have come of which all was new that a writer wrote last. What is behind the front of its game
+// fronts says how far the games have come of which all was new that a writer wrote last. What is beyond the front of its game
 // is likely new as well; whether it is, the table knows.
 type fronts struct {
 	mu sync.Mutex
@@ -16,7 +16,7 @@ type fronts struct {
 // maxFronts is what is remembered at most, some 100 bytes each; then all are forgotten.
 const maxFronts = 1 << 17
 
-// divide tells inputs of which all of a game open lines behind its front, and do nothing else, from the others.
+// divide tells inputs of which all of a game open lines beyond its front, and do nothing else, from the others.
 func (f *fronts) divide(lines []feed.Line, inputs []int) (ahead, others []int) {
 	verdicts := make(map[feed.GameKey]bool, len(inputs))
 	f.mu.Lock()

@@ -55,30 +55,38 @@ type answer struct {
 	Base, Amendment []byte // JSON; nil for the base that the batch wrote, and where there is no amendment
 }
 
+func (a *answer) game() feed.GameKey {
+	return feed.GameKey{Tenant: feed.TenantID(a.Tenant), Game: feed.GameID(a.Game)}
+}
+
 func (b *batch) changes(answers []answer) ([]feed.Change, error) {
 	changes := make([]feed.Change, len(b.keys))
-	at := make(map[feed.GameKey]int, len(b.keys))
-	for i, key := range b.keys {
-		at[key] = i
-	}
 	for _, a := range answers {
-		if a.Evt == nil {
-			key := feed.GameKey{Tenant: feed.TenantID(a.Tenant), Game: feed.GameID(a.Game)}
-			changes[at[key]] = feed.Change{Game: key, Epoch: *a.Epoch, From: *a.From, To: a.Ver, Released: *a.Released, Mode: feed.Mode(*a.Mode)}
+		if a.Evt != nil {
+			continue
 		}
+		key := a.game()
+		i, err := b.game(key)
+		if err != nil {
+			return nil, err
+		}
+		changes[i] = feed.Change{Game: key, Epoch: *a.Epoch, From: *a.From, To: a.Ver, Released: *a.Released, Mode: feed.Mode(*a.Mode)}
 	}
 	for _, a := range answers {
 		if a.Evt == nil {
 			continue
 		}
-		i := at[feed.GameKey{Tenant: feed.TenantID(a.Tenant), Game: feed.GameID(a.Game)}]
+		i, err := b.game(a.game())
+		if err != nil {
+			return nil, err
+		}
 		change := &changes[i]
 		line, err := parseLine(feed.ID(*a.Evt), a.Ver, a.Base, a.Amendment)
 		if err != nil {
 			return nil, err
 		}
 		if line.Base == nil { // stored as this batch wrote it
-			line.Base = b.rows[b.first[i]+int(a.Ver-change.From)-1].First.Value.value
+			line.Base = b.rowsOf(i)[a.Ver-change.From-1].First.Value.value
 		}
 		change.Lines = append(change.Lines, line)
 	}
